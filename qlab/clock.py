@@ -1,0 +1,199 @@
+"""Where time comes from.
+
+The API speaks seconds (`float`); stores keep integer microseconds, rounded once by `us`. Job time comes only from a
+`Clock`. Waiting (for a lock, a server, a poll) is on monotonic time, through `monotonic` and `pause`.
+"""
+
+import math
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+NEVER = 2**53
+"""The microsecond that never comes: larger than every moment, and exact as the double that a sorted set keeps."""
+
+_LIMIT = NEVER // 1_000_000 - 1
+
+
+def us(seconds: float) -> int:
+    """Round seconds to the microseconds that stores keep.
+
+    Args:
+        seconds: A moment or a duration in seconds; `math.inf` is `NEVER`.
+
+    Raises:
+        ValueError: It is NaN, or more than 285 years from 0.
+    """
+    if -_LIMIT <= seconds <= _LIMIT:
+        return round(seconds * 1_000_000)
+    if seconds == math.inf:
+        return NEVER
+    raise ValueError(f"{seconds!r} seconds is not a time: use a number between -{_LIMIT} and {_LIMIT}")
+
+
+def from_us(microseconds: int) -> float:
+    """Turn a store's microseconds into seconds; `NEVER` is `math.inf`. The inverse of `us`."""
+    return math.inf if microseconds >= NEVER else microseconds / 1_000_000
+
+
+def duration(seconds: float, what: str) -> float:
+    """Check a duration that a caller gave.
+
+    Args:
+        seconds: The duration in seconds.
+        what: What it is, for the message.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is negative, NaN or infinite.
+    """
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"{what} is {seconds!r}: use a number of seconds")
+    if not 0 <= seconds <= _LIMIT:
+        raise ValueError(f"{what} is {seconds!r} s: use a number of seconds from 0 up to {_LIMIT}")
+    return float(seconds)
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """What a queue asks for the time of its jobs."""
+
+    def now(self) -> float:
+        """Tell the present moment, in seconds."""
+
+    def spend(self, seconds: float) -> None:
+        """Let this many seconds of job time go by."""
+
+    def moment(self, when: float | datetime) -> float:
+        """Turn a moment as a person writes it into this clock's seconds.
+
+        Raises:
+            ValueError: It is a naive datetime, or this clock does not know which day its 0 is.
+        """
+
+
+class SimulatedClock:
+    """A clock that only moves when you move it; safe to use from several threads.
+
+    Args:
+        start: Where it stands at first, in seconds.
+        epoch: The moment that 0 is, as an aware `datetime`; without it the clock knows seconds but no days.
+    """
+
+    def __init__(self, start: float = 0.0, *, epoch: datetime | None = None) -> None:
+        if epoch is not None and epoch.utcoffset() is None:
+            raise ValueError(f"epoch {epoch!r} is naive: {_aware_hint(epoch)}")
+        self.epoch = epoch
+        self._us = us(start)
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Tell the present moment, in seconds."""
+        return self._us / 1_000_000
+
+    def advance(self, seconds: float) -> float:
+        """Move the clock forward.
+
+        Args:
+            seconds: How far, from 0 up.
+
+        Returns:
+            The new moment, in seconds.
+
+        Raises:
+            ValueError: It is negative, NaN or infinite: this clock never goes back.
+        """
+        step = us(duration(seconds, "advance"))
+        with self._lock:
+            self._us += step
+            return self.now()
+
+    def advance_to(self, moment: float | datetime) -> float:
+        """Move the clock forward to a moment, such as the one that `Queue.next_due` names.
+
+        Returns:
+            The new moment, in seconds.
+
+        Raises:
+            ValueError: The moment is behind the clock.
+        """
+        target = us(self.moment(moment))
+        with self._lock:
+            if target == NEVER:
+                raise ValueError(f"the clock cannot be moved to {moment!r}: use a moment that comes")
+            if target < self._us:
+                raise ValueError(f"the clock stands at {self.now()} s and cannot go back to {from_us(target)} s")
+            self._us = target
+            return self.now()
+
+    def spend(self, seconds: float) -> None:
+        """Let this many seconds of job time go by: the clock moves at once."""
+        self.advance(seconds)
+
+    def moment(self, when: float | datetime) -> float:
+        """Turn a moment as a person writes it (seconds, or an aware datetime) into this clock's seconds."""
+        if not isinstance(when, datetime):
+            return from_us(us(when))
+        if when.utcoffset() is None:
+            raise ValueError(f"{when!r} is naive: {_aware_hint(when)}")
+        if self.epoch is None:
+            raise ValueError(
+                f"{when!r} means nothing to a clock without an epoch: use seconds, or SimulatedClock(epoch=datetime(…))"
+            )
+        return (when - self.epoch).total_seconds()
+
+    def date(self, moment: float | None = None) -> datetime:
+        """Tell a moment (now, by default) as an aware datetime in the epoch's time zone.
+
+        Raises:
+            ValueError: The clock has no epoch.
+        """
+        if self.epoch is None:
+            raise ValueError("this clock has no epoch: use SimulatedClock(epoch=datetime(…))")
+        since = timedelta(seconds=self.now() if moment is None else moment)
+        return (self.epoch.astimezone(UTC) + since).astimezone(self.epoch.tzinfo)
+
+    def __repr__(self) -> str:
+        return f"SimulatedClock({self.now():g} s)" if self.epoch is None else f"SimulatedClock({self.date()})"
+
+
+class SystemClock:
+    """The machine's clock: seconds since 1970-01-01 UTC, the same for every process."""
+
+    def now(self) -> float:
+        """Tell the present moment, in seconds since 1970-01-01 UTC."""
+        return time.time()
+
+    def spend(self, seconds: float) -> None:
+        """Let this many seconds of job time go by: really wait."""
+        pause(seconds)
+
+    def moment(self, when: float | datetime) -> float:
+        """Turn a moment as a person writes it (seconds since 1970, or an aware datetime) into seconds since 1970."""
+        if not isinstance(when, datetime):
+            return from_us(us(when))
+        if when.utcoffset() is None:
+            raise ValueError(f"{when!r} is naive: {_aware_hint(when)}")
+        return when.timestamp()
+
+    def __repr__(self) -> str:
+        return "SystemClock()"
+
+
+def monotonic() -> float:
+    """Tell the seconds on a clock that never goes back: for waiting, never for job time."""
+    return time.monotonic()
+
+
+def pause(seconds: float) -> None:
+    """Wait, in real time, for this many seconds."""
+    time.sleep(seconds)
+
+
+def _aware_hint(when: datetime) -> str:
+    return (
+        f"say which zone it is in, as in {when.replace(tzinfo=UTC)!r} or when.replace(tzinfo=ZoneInfo('Europe/Paris'))"
+    )

@@ -1,0 +1,71 @@
+"""Text made safe to keep and to show: payloads, names and errors come from anywhere."""
+
+import html as _html
+import traceback as _traceback
+
+_ERROR_LIMIT = 1_000
+_TRACEBACK_LIMIT = 64 * 1024
+
+
+def storable(text: str, limit: int) -> str:
+    """Make text fit for every store: no lone surrogate, no NUL, at most `limit` characters (the middle is cut)."""
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half} characters cut …\n{text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def error_text(error: BaseException) -> str:
+    """Tell an exception in one line, `ValueError: boom`, whatever its own text does when asked for."""
+    try:
+        said = str(error)
+    except BaseException as second:  # noqa: BLE001 - an exception's text is the handler's code, and may raise anything
+        said = f"(its text cannot be shown: {type(second).__name__})"
+    name = type(error).__name__
+    return storable(f"{name}: {said}" if said else name, _ERROR_LIMIT)
+
+
+def traceback_text(error: BaseException) -> str:
+    """Tell an exception with its traceback, at most 64 KiB of it."""
+    try:
+        lines = _traceback.format_exception(error)
+    except BaseException:  # noqa: BLE001 - formatting asks the exception for its text, which may raise anything
+        lines = [*_traceback.format_tb(error.__traceback__), error_text(error)]
+    return storable("".join(lines), _TRACEBACK_LIMIT)
+
+
+def html(value: object) -> str:
+    """Escape a value for HTML text and attributes; control characters are made visible."""
+    return _html.escape(printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """Make control characters visible, so that no text can move a terminal's cursor or change its colours."""
+    return "".join(c if c.isprintable() or c == "\n" else _visible(c) for c in text)
+
+
+def without_password(url: str) -> str:
+    """Write an address for people: a password in it becomes `***`."""
+    scheme, found, rest = url.partition("://")
+    address, ask, options = rest.partition("?")
+    secret, at, host = address.rpartition("@")
+    if scheme == "sqlite" or not at:
+        return url
+    return f"{scheme}{found}{secret.split(':', 1)[0]}:***@{host}{ask}{options}"
+
+
+def csv_cell(value: object) -> object:
+    """Keep a spreadsheet from reading text as a formula: a leading quote before `= + - @` and control characters."""
+    if isinstance(value, str) and value and (value[0] in "=+-@" or not value[0].isprintable()):
+        return "'" + value
+    return value
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """Cut text to `limit` characters for a row of a table, with an ellipsis; line ends become spaces."""
+    flat = printable(" ".join(text.split()))
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def _visible(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

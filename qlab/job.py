@@ -1,0 +1,262 @@
+"""What travels: jobs, reservations, attempts and failed jobs, as small records. Every time in them is in seconds."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from qlab import payload as _payload
+from qlab.escape import shortened
+from qlab.show import seconds, table_html
+
+
+class JobState(StrEnum):
+    """Where a job is; a function of its row and of the moment, the same on every driver."""
+
+    DELAYED = "delayed"
+    """Available later, and not reserved."""
+    READY = "ready"
+    """May be reserved now; so may a job whose reservation has run out."""
+    RESERVED = "reserved"
+    """In a worker's hands, until it settles or the reservation runs out."""
+    FAILED = "failed"
+    """In `failed_jobs`."""
+    DONE = "done"
+    """Completed and gone from the store: only a trace remembers it."""
+
+
+class NewJob(NamedTuple):
+    """A job on its way into a store.
+
+    Attributes:
+        uid: 32 hexadecimal digits made by the client: the job's identity across stores, retries and resends.
+        name: The handler's name.
+        body: The payload as JSON text.
+        available_at: When it may be reserved from, in seconds; a moment in the past counts as now.
+    """
+
+    uid: str
+    name: str
+    body: str
+    available_at: float
+
+
+class Job(NamedTuple):
+    """A job as a store holds it.
+
+    Attributes:
+        id: A small integer, unique within its queue for one life of the store: what people read.
+        uid: 32 hexadecimal digits: its identity across stores, retries and resends.
+        queue: The queue's name.
+        name: The handler's name.
+        body: The payload as JSON text.
+        attempts: How many times it has been reserved.
+        dispatched_at: When it was dispatched, in seconds.
+        available_at: When it may be reserved from, in seconds; while it is reserved, when the reservation runs out
+            (`math.inf`: never).
+        reserved_at: When it was reserved last, in seconds; None while it waits.
+    """
+
+    id: int
+    uid: str
+    queue: str
+    name: str
+    body: str
+    attempts: int
+    dispatched_at: float
+    available_at: float
+    reserved_at: float | None = None
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded anew at each reading."""
+        return _payload.decode(self.body)
+
+    def state(self, now: float) -> JobState:
+        """Tell whether the job is delayed, ready or reserved at a moment.
+
+        Args:
+            now: The moment, in seconds.
+        """
+        if self.available_at <= now:
+            return JobState.READY
+        return JobState.DELAYED if self.reserved_at is None else JobState.RESERVED
+
+    def row(self) -> dict[str, object]:
+        """Tell the job as one row of a table for people."""
+        return {
+            "id": self.id,
+            "handler": shortened(self.name),
+            "payload": shortened(self.body),
+            "attempts": self.attempts,
+            "dispatched at": seconds(self.dispatched_at),
+            "available at": seconds(self.available_at),
+            "reserved at": seconds(self.reserved_at),
+        }
+
+    def __repr__(self) -> str:
+        held = "" if self.reserved_at is None else f", reserved_at={self.reserved_at:g}"
+        return (
+            f"Job(id={self.id}, name={self.name!r}, payload={shortened(self.body)}, attempts={self.attempts}, "
+            f"available_at={self.available_at:g}{held})"
+        )
+
+    def _repr_html_(self) -> str:
+        return _record_html(self.row())
+
+
+class Reservation(NamedTuple):
+    """A job in a worker's hands.
+
+    Attributes:
+        job: The job as it was reserved; its `available_at` is when the reservation runs out.
+        token: What fences the settling verbs: no other reservation ever had it.
+        claimable_since: Since when the job could have been reserved, in seconds: where its wait starts.
+        ran_out: Whether it follows a reservation that ran out, which was at `claimable_since`.
+    """
+
+    job: Job
+    token: str
+    claimable_since: float
+    ran_out: bool
+
+    @property
+    def reserved_until(self) -> float:
+        """When the reservation runs out, in seconds; `math.inf` for never."""
+        return self.job.available_at
+
+    def __repr__(self) -> str:
+        job = self.job
+        return f"Reservation(job={job.id}, name={job.name!r}, attempt={job.attempts}, until={job.available_at:g})"
+
+
+class FailedJob(NamedTuple):
+    """A job that used up its attempts, as `failed_jobs` keeps it.
+
+    Attributes:
+        id: The row's own number, which `retry` and `forget` take; None while a staged failure is still being written.
+        uid: The job's identity, which a retry keeps.
+        queue: The queue's name.
+        name: The handler's name.
+        body: The payload as JSON text.
+        attempts: How many attempts it had.
+        error: The last error in one line.
+        traceback: The last error's traceback; empty where no handler ran.
+        dispatched_at: When it was dispatched, in seconds.
+        failed_at: When it failed, in seconds.
+    """
+
+    id: int | None
+    uid: str
+    queue: str
+    name: str
+    body: str
+    attempts: int
+    error: str
+    traceback: str
+    dispatched_at: float
+    failed_at: float
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded anew at each reading."""
+        return _payload.decode(self.body)
+
+    def row(self) -> dict[str, object]:
+        """Tell the failed job as one row of a table for people."""
+        return {
+            "id": "–" if self.id is None else self.id,
+            "handler": shortened(self.name),
+            "payload": shortened(self.body),
+            "attempts": self.attempts,
+            "error": shortened(self.error, 100),
+            "failed at": seconds(self.failed_at),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"FailedJob(id={self.id}, name={self.name!r}, payload={shortened(self.body)}, attempts={self.attempts}, "
+            f"error={shortened(self.error)!r}, failed_at={self.failed_at:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return _record_html(self.row())
+
+
+class Attempt:
+    """One run of a handler on a job: what a handler is given (by habit it calls it `job`).
+
+    Attributes:
+        id: The job's id.
+        name: The handler's name.
+        number: Which attempt this is, from 1.
+        context: What the application gave the queue, usually its database.
+        reservation: What the worker holds.
+    """
+
+    __slots__ = ("_body", "_payload", "_verbs", "context", "id", "name", "number", "reservation")
+
+    def __init__(self, reservation: Reservation, context: Any, verbs: "AttemptVerbs") -> None:
+        job = reservation.job
+        self.id = job.id
+        self.name = job.name
+        self.number = job.attempts
+        self.context = context
+        self.reservation = reservation
+        self._body: str | None = job.body
+        self._payload: Any = None
+        self._verbs = verbs
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded when it is first read; every attempt gets its own."""
+        if self._body is not None:
+            self._payload = _payload.decode(self._body)
+            self._body = None
+        return self._payload
+
+    def extend(self, seconds: float) -> bool:
+        """Make the reservation run out this many seconds from now.
+
+        Returns:
+            Whether the reservation was still this worker's; False means that the job is another's now.
+        """
+        return self._verbs.extend(self, seconds)
+
+    def progress(self, done: int, total: int) -> None:
+        """Record how far the job has come, for those who watch."""
+        self._verbs.progress(self, done, total)
+
+    def dispatch(self, name: str, payload: Any = None, *, delay: float = 0.0) -> Job:
+        """Dispatch another job to the same queue, at this attempt's moment.
+
+        Args:
+            name: The handler's name.
+            payload: Any JSON value.
+            delay: How many seconds later it may be reserved.
+        """
+        return self._verbs.dispatch(self, name, payload, delay)
+
+    def __repr__(self) -> str:
+        return f"Attempt(job={self.id}, name={self.name!r}, number={self.number})"
+
+
+class AttemptVerbs(NamedTuple):
+    """What an attempt can ask for: callables that the queue gives it."""
+
+    extend: Callable[[Attempt, float], bool]
+    progress: Callable[[Attempt, int, int], None]
+    dispatch: Callable[[Attempt, str, Any, float], Job]
+
+
+class Release(NamedTuple):
+    """What a handler returns to give its job back without failing.
+
+    Attributes:
+        delay: After how many seconds the job may be reserved again.
+    """
+
+    delay: float = 0.0
+
+
+def _record_html(row: dict[str, object]) -> str:
+    return table_html(tuple(row), [tuple(row.values())])

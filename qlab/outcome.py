@@ -1,0 +1,165 @@
+"""How one step of a worker ends: small values, never exceptions."""
+
+from dataclasses import dataclass
+
+from qlab.escape import shortened
+from qlab.show import seconds, table_html
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one step of a worker ended."""
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return type(self).__name__
+
+    def row(self) -> dict[str, object]:
+        """Tell the outcome as one row of a table for people."""
+        return {"outcome": type(self).__name__, "says": shortened(self.says, 160)}
+
+    def _repr_html_(self) -> str:
+        row = self.row()
+        return table_html(tuple(row), [tuple(row.values())])
+
+
+@dataclass(frozen=True, slots=True)
+class Idle(Outcome):
+    """Nothing was due.
+
+    Attributes:
+        at: The moment, in seconds.
+    """
+
+    at: float
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"nothing is due at {seconds(self.at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Outcome):
+    """A job was reserved, and this is how that ended.
+
+    Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
+    """
+
+    job: int
+    name: str
+    attempt: int
+    at: float
+
+    def row(self) -> dict[str, object]:
+        """Tell the outcome as one row of a table for people."""
+        return {
+            "outcome": type(self).__name__,
+            "job": self.job,
+            "handler": shortened(self.name),
+            "attempt": self.attempt,
+            "at": seconds(self.at),
+            "says": shortened(self.says, 160),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Settled):
+    """The handler returned; the job is done and gone from the store."""
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"job {self.job} is done"
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Settled):
+    """The handler gave the job back.
+
+    Attributes:
+        available_at: When it may be reserved again, in seconds.
+    """
+
+    available_at: float
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"job {self.job} was given back, until {seconds(self.available_at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Settled):
+    """The attempt failed; the job is tried again after its backoff.
+
+    Attributes:
+        error: The error in one line.
+        available_at: When the backoff ends, in seconds.
+    """
+
+    error: str
+    available_at: float
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"attempt {self.attempt} of job {self.job} failed ({self.error}); again at {seconds(self.available_at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Settled):
+    """The last attempt failed; the job is in `failed_jobs`.
+
+    Attributes:
+        error: The error in one line.
+    """
+
+    error: str
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"job {self.job} failed after {self.attempt} attempts: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded(Settled):
+    """The worker came too late: the job had left its hands, and nothing was changed.
+
+    Attributes:
+        verb: What the worker wanted to do: `complete`, `release` or `fail`.
+    """
+
+    verb: str
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return f"too late to {self.verb} job {self.job}: its reservation was superseded, nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Settled):
+    """The handler ran, but the store did not answer when the job was settled; it may or may not have been.
+
+    Attributes:
+        error: What went wrong, in one line.
+        reserved_until: When the job is reserved again if it was not settled, in seconds.
+    """
+
+    error: str
+    reserved_until: float
+
+    @property
+    def says(self) -> str:
+        """What happened, in one sentence."""
+        return (
+            f"job {self.job} ran, but its store did not answer ({self.error}): "
+            f"unless it was settled, it comes again at {seconds(self.reserved_until)}"
+        )

@@ -1,0 +1,106 @@
+"""How a payload is encoded: once, at dispatch, by one function for every driver.
+
+A payload is any JSON value. Tuples become lists. Integers keep their exact value, whatever their size up to Python's own limit
+of 4,300 digits.
+"""
+
+import json
+import math
+from typing import Any
+
+from qlab.errors import InvalidPayload
+
+LIMIT = 1024 * 1024
+"""How many bytes of UTF-8 an encoded payload may have, unless a queue says otherwise (1 MiB)."""
+
+_LARGEST = 10**4300
+
+DEPTH = 100
+"""How deep lists and objects may be nested."""
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+
+
+def encode(value: object, *, what: str = "payload", limit: int = LIMIT) -> str:
+    """Encode a payload as JSON text.
+
+    Args:
+        value: The payload.
+        what: Whose payload it is (handler and queue), for the message.
+        limit: The most bytes that the text may have.
+
+    Raises:
+        InvalidPayload: It is no JSON value (NaN, bytes, sets, datetimes, keys that are not text, lone surrogates, cycles,
+            nesting over 100), or over the limit; the message names the place in the value.
+    """
+    problem = _problem(value, "payload", (), 0)
+    if problem:
+        raise InvalidPayload(f"{what}: {problem}")
+    text = _encoder.encode(value)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limit:
+        raise InvalidPayload(
+            f"{what}: the payload has {size:,} bytes, the limit is {limit:,}: "
+            "store the data elsewhere and dispatch its address, or raise Queue(payload_limit=…)"
+        )
+    return text
+
+
+def decode(text: str) -> Any:
+    """Decode a payload's JSON text; every call gives a new value."""
+    return json.loads(text)
+
+
+def _problem(value: object, place: str, above: tuple[int, ...], depth: int) -> str | None:
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return _text_problem(value, place)
+    if isinstance(value, int):
+        return None if -_LARGEST < value < _LARGEST else f"{place} is an integer of more than 4,300 digits"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{place} is {value!r}, which JSON does not have: use None or text"
+    if not isinstance(value, list | tuple | dict):
+        return f"{place} is a {type(value).__name__}, which JSON does not have: {_way_out(value)}"
+    if id(value) in above:
+        return f"{place} contains itself"
+    if depth == DEPTH:
+        return f"{place[:60]}… is nested more than {DEPTH} deep"
+    return _inner_problem(value, place, (*above, id(value)), depth + 1)
+
+
+def _inner_problem(
+    value: list[Any] | tuple[Any, ...] | dict[Any, Any], place: str, above: tuple[int, ...], depth: int
+) -> str | None:
+    if not isinstance(value, dict):
+        found = (_problem(item, f"{place}[{i}]", above, depth) for i, item in enumerate(value))
+        return next(filter(None, found), None)
+    for key, item in value.items():
+        if not isinstance(key, str):
+            return f"{place} has the key {key!r}, which is no text: use {str(key)!r}"
+        problem = _text_problem(key, f"a key of {place}") or _problem(item, f"{place}[{key!r}]", above, depth)
+        if problem:
+            return problem
+    return None
+
+
+def _text_problem(text: str, place: str) -> str | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return (
+            f"{place} has a lone surrogate ({text[error.start]!r}) at character {error.start}, which is no Unicode text"
+        )
+    return None
+
+
+def _way_out(value: object) -> str:
+    ways = {
+        "bytes": "use base64 text, or dispatch where the data is",
+        "set": "use a sorted list",
+        "frozenset": "use a sorted list",
+        "datetime": "use .isoformat()",
+        "date": "use .isoformat()",
+        "Decimal": "use text",
+    }
+    return ways.get(type(value).__name__, "use numbers, text, booleans, None, lists and objects of them")

@@ -1,0 +1,284 @@
+"""The contract: what every driver does, and what none may do.
+
+A driver keeps jobs for any number of queues in one store. It never reads a clock: every verb is told the moment (`now`, in
+seconds), and every bound is inclusive. A driver may be used from several threads.
+
+One rule of order: `available_at` always means *may be reserved from*. Dispatch sets it to now plus the delay, reserving to
+now plus `retry_after`, releasing to now plus the delay, `recover` to now. The job that has been claimable longest goes first;
+ties go by a serial number that is new at each dispatch, release and recover.
+
+One fence: each reservation has a token that no other ever had. `complete`, `release`, `extend` and `fail` act only while that
+token is the job's, and say whether they did. Running out ends nothing by itself: the token stays good until the next
+reservation, release, fail, recover or clear of that job.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from qlab.escape import html, without_password
+from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.show import table_html
+
+
+class Counts(NamedTuple):
+    """How many jobs of a queue are where, at one moment.
+
+    Attributes:
+        ready: May be reserved now (the backlog).
+        delayed: Available later.
+        reserved: In a worker's hands (in flight).
+        failed: In `failed_jobs`.
+    """
+
+    ready: int = 0
+    delayed: int = 0
+    reserved: int = 0
+    failed: int = 0
+
+    @property
+    def depth(self) -> int:
+        """All that is still to do: ready + delayed + reserved."""
+        return self.ready + self.delayed + self.reserved
+
+    def _repr_html_(self) -> str:
+        return table_html((*self._fields, "depth"), [(*self, self.depth)])
+
+
+class Durability(NamedTuple):
+    """What a store promises about jobs that it has acknowledged, in words.
+
+    Attributes:
+        worker_killed: What a killed worker process loses.
+        store_killed: What a killed server, or the killed process that holds the store, loses.
+        power_cut: What a power cut loses.
+    """
+
+    worker_killed: str
+    store_killed: str
+    power_cut: str
+
+
+class Statement(NamedTuple):
+    """One statement or script call, as it ran.
+
+    Attributes:
+        language: `SQL` or `Lua`.
+        verb: The verb that it belongs to; its file has the same name.
+        text: What was run.
+        values: What was bound to it: parameters, or keys and arguments; a long text is cut.
+    """
+
+    language: str
+    verb: str
+    text: str
+    values: str
+
+    def __repr__(self) -> str:
+        return f"-- {self.verb} ({self.language}) {self.values}\n{self.text.strip()}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html(repr(self))}</pre>"
+
+
+class Driver(ABC):
+    """A store of jobs that keeps the contract.
+
+    Attributes:
+        url: The address that opens the same store again, also from another process. It may hold a password: show
+            `str(driver)` instead.
+        name: The family: `memory`, `sqlite`, `redis_list` or `redis_zset`.
+        order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody polls.
+    """
+
+    url: str
+    name: str
+    order: str = "available_at"
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[Statement], None]] = []
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is really behind it: product, version and settings, such as `SQLite 3.40.1, WAL, synchronous=NORMAL`."""
+
+    @property
+    @abstractmethod
+    def durability(self) -> Durability:
+        """What the store promises about jobs that it has acknowledged."""
+
+    # -- verbs that change the store --
+
+    @abstractmethod
+    def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
+        """Store jobs, all of them or none.
+
+        A uid that the store holds already (waiting, reserved, being failed) changes nothing and gives the job that is there;
+        `resent` looks in `failed_jobs` too, for a push repeated after a lost reply. A resend after completion runs again.
+
+        Args:
+            queue: The queue's name.
+            jobs: What to store, in order.
+            now: The moment, in seconds.
+            resent: Whether an earlier call with the same uids may have been carried out.
+
+        Returns:
+            The jobs, in the same order; one whose uid is in `failed_jobs` or being failed has id 0.
+        """
+
+    @abstractmethod
+    def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
+        """Reserve the jobs that have been claimable longest.
+
+        Eligible is every job with `available_at <= now`, also one whose reservation has run out. Each counts an attempt and
+        gets a new token. One job is never given to two callers.
+
+        Args:
+            queue: The queue's name.
+            now: The moment, in seconds.
+            retry_after: After how many seconds the reservations run out; None for never.
+            limit: How many jobs at the most.
+
+        Returns:
+            At most `limit` reservations, in order; none when nothing is due.
+        """
+
+    @abstractmethod
+    def complete(self, reservation: Reservation, *, now: float) -> bool:
+        """Delete a job that is done. Returns False, having changed nothing, where the reservation was superseded."""
+
+    @abstractmethod
+    def complete_and_reserve(
+        self, reservation: Reservation, *, now: float, retry_after: float | None
+    ) -> tuple[bool, Reservation | None]:
+        """Complete a job and reserve the next of its queue in the same transaction or script.
+
+        Returns:
+            What `complete` says, and the next reservation (None when nothing is due).
+        """
+
+    @abstractmethod
+    def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
+        """Give a job back, available `delay` seconds from now, behind those that are claimable by then.
+
+        Returns False, having changed nothing, where the reservation was superseded.
+        """
+
+    @abstractmethod
+    def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
+        """Make a reservation run out `seconds` from now, also one that has run out already.
+
+        Returns False, having changed nothing, where the reservation was superseded.
+        """
+
+    @abstractmethod
+    def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
+        """Move a job to `failed_jobs`: never in neither place, never twice.
+
+        Args:
+            reservation: What the worker holds.
+            now: The moment, in seconds.
+            attempts: How many attempts to show.
+            error: The error in one line.
+            traceback: Its traceback.
+
+        Returns:
+            False, having changed nothing, where the reservation was superseded.
+        """
+
+    @abstractmethod
+    def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
+        """Make reserved jobs ready again, each behind those that are claimable now.
+
+        Args:
+            queue: The queue's name.
+            now: The moment, in seconds.
+            force: Take every reservation, not only those that have run out: only for a process that is alone, because it
+                robs each worker that is alive.
+
+        Returns:
+            The jobs, as they wait now.
+        """
+
+    @abstractmethod
+    def clear(self, queue: str, *, now: float) -> int:
+        """Delete every job of a queue that is waiting or reserved, and say how many; failed jobs stay."""
+
+    # -- verbs of failed jobs --
+
+    @abstractmethod
+    def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
+        """List the failed jobs of a queue by id, the oldest first.
+
+        Args:
+            queue: The queue's name.
+            after: Only those with a larger id: to read page by page.
+            limit: How many at the most.
+
+        Returns:
+            The failed jobs; last, with id None, those whose failure is still being written.
+        """
+
+    @abstractmethod
+    def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
+        """List the ids of a queue's failed jobs, all or those that failed at or before a moment (in seconds).
+
+        What a dead process left half written is finished first.
+        """
+
+    @abstractmethod
+    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+        """Move failed jobs back to the queue with their attempts reset, each exactly once whatever dies half way.
+
+        A retried job keeps its uid and gets a new id.
+
+        Returns:
+            `(id, job)` for each id that was there, in the order of the ids.
+        """
+
+    @abstractmethod
+    def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
+        """Delete failed jobs. Returns those of the ids that were there."""
+
+    # -- reading verbs --
+
+    @abstractmethod
+    def counts(self, queue: str, *, now: float) -> Counts:
+        """Count a queue's jobs by state; all zeros for a queue that was never used."""
+
+    @abstractmethod
+    def jobs(self, queue: str, *, now: float) -> list[Job]:
+        """List the jobs of a queue that are waiting or reserved, in the order `(available_at, serial number)`."""
+
+    @abstractmethod
+    def next_due(self, queue: str, *, now: float) -> float | None:
+        """Tell the earliest moment, from now on, at which `reserve` would find a job; None where no such moment comes."""
+
+    @abstractmethod
+    def check(self, queue: str, *, now: float) -> list[str]:
+        """Say in words what is inconsistent in the store; an empty list is a sound store."""
+
+    # -- life --
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up connections and whatever the driver owns; a closed driver raises on use. Closing twice is harmless."""
+
+    def blocked(self) -> float:
+        """Tell how many seconds this thread has waited for the store's lock since it last asked."""
+        return 0.0
+
+    @contextmanager
+    def statements(self) -> Iterator[list[Statement]]:
+        """Collect the statements and script calls that run while the context is open, by any thread, as a growing list."""
+        seen: list[Statement] = []
+        self._listeners.append(seen.append)
+        try:
+            yield seen
+        finally:
+            self._listeners.remove(seen.append)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {without_password(self.url)} ({self.description})>"

@@ -1,0 +1,91 @@
+"""The rules of a queue: how many tries, how long between them, and how long a reservation lasts."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from qlab.clock import duration
+
+Backoff = Sequence[float] | Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of a queue.
+
+    Attributes:
+        tries: How many attempts a job has in all, from 1; None for no limit.
+        backoff: The seconds between a failed attempt and the next: one number for each attempt, the last one repeating,
+            or a function from the number of attempts so far (from 1) to seconds.
+        retry_after: After how many seconds a reservation runs out; None for never.
+        jitter: By which fraction of itself, up or down, a backoff varies at random: 0 for not at all, up to 1.
+        cap: The most seconds that a backoff function's answer counts for.
+        seed: Where the jitter's random numbers start: the same seed gives the same waits.
+
+    Raises:
+        TypeError: A value is of another type.
+        ValueError: A value is out of its range; the message names it.
+    """
+
+    tries: int | None = 3
+    backoff: Backoff = (10.0, 60.0, 300.0)
+    retry_after: float | None = 90.0
+    jitter: float = 0.0
+    cap: float = 86_400.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_tries(self.tries)
+        object.__setattr__(self, "backoff", check_backoff(self.backoff))
+        if self.retry_after is not None and duration(self.retry_after, "retry_after (None means never)") == 0:
+            raise ValueError("retry_after is 0 s: use a number above the slowest job, or None for never")
+        if duration(self.jitter, "jitter") > 1:
+            raise ValueError(f"jitter is {self.jitter!r}: use a fraction from 0 to 1")
+        duration(self.cap, "cap")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise TypeError(f"seed is {self.seed!r}: use an integer")
+
+    def delay(self, attempts: int, random: Random, backoff: Backoff | None = None) -> float:
+        """Tell how long a job waits after a failed attempt.
+
+        Args:
+            attempts: How many attempts it has had, from 1.
+            random: Where jitter comes from.
+            backoff: A handler's own backoff, instead of the policy's.
+
+        Returns:
+            Seconds, from 0 up to `cap` for a function (whatever it raises or returns counts as `cap`).
+        """
+        seconds = self._base(attempts, self.backoff if backoff is None else backoff)
+        return seconds * random.uniform(1 - self.jitter, 1 + self.jitter) if self.jitter else seconds
+
+    def _base(self, attempts: int, backoff: Backoff) -> float:
+        if not callable(backoff):
+            return backoff[min(attempts, len(backoff)) - 1] if backoff else 0.0
+        try:
+            seconds = float(backoff(attempts))
+        except Exception:  # noqa: BLE001 - the function is the user's: whatever it raises, the job must not be lost
+            return self.cap
+        return min(max(seconds, 0.0), self.cap) if not math.isnan(seconds) else self.cap
+
+
+def check_tries(tries: int | None) -> None:
+    """Refuse a number of tries that no job can have."""
+    if tries is None:
+        return
+    if isinstance(tries, bool) or not isinstance(tries, int):
+        raise TypeError(f"tries is {tries!r}: use an integer from 1, or None for no limit")
+    if tries < 1:
+        raise ValueError(f"tries is {tries}: use an integer from 1, or None for no limit")
+
+
+def check_backoff(backoff: Backoff | float) -> Backoff:
+    """Refuse a backoff that is none; a single number of seconds becomes a list of one."""
+    if callable(backoff):
+        return backoff
+    if isinstance(backoff, int | float):
+        backoff = (backoff,)
+    if isinstance(backoff, str) or not isinstance(backoff, Sequence):
+        raise TypeError(f"backoff is {backoff!r}: use a list of seconds, or a function from attempts to seconds")
+    return tuple(duration(seconds, f"backoff[{i}]") for i, seconds in enumerate(backoff))

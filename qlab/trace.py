@@ -1,0 +1,311 @@
+"""What happened: every transition of every job, as columns of small values.
+
+No uid and no token stands in a trace, so equal seeds give equal traces, byte for byte.
+"""
+
+import hashlib
+import math
+import threading
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from qlab.clock import from_us, us
+from qlab.driver import Counts
+from qlab.job import JobState
+from qlab.show import seconds, table_html
+
+
+class Kind(StrEnum):
+    """What an event says, in the past tense."""
+
+    DISPATCHED = "dispatched"
+    RESERVED = "reserved"
+    EXTENDED = "extended"
+    COMPLETED = "completed"
+    RELEASED = "released"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    RETRIED = "retried"
+    FORGOTTEN = "forgotten"
+    RECOVERED = "recovered"
+    CLEARED = "cleared"
+    MISSED = "missed"
+    BLOCKED = "blocked"
+    CRASHED = "crashed"
+    PROGRESSED = "progressed"
+
+
+_KINDS = tuple(Kind)
+_CODES = {kind: code for code, kind in enumerate(_KINDS)}
+_NOTHING = -(2**62)
+
+
+class Event(NamedTuple):
+    """One transition.
+
+    Attributes:
+        at: When, in seconds.
+        kind: What happened.
+        job: The job's id; for `forgotten` the failed job's; None where it is about no job.
+        name: The handler's name.
+        attempt: Which attempt, from 1; 0 before the first.
+        worker: Who did it, as the caller named it.
+        since: `reserved`: since when it had been claimable; `blocked`: when the wait began; else None. In seconds.
+        until: `reserved`, `extended`: when the reservation runs out; `dispatched`, `released`, `retried`, `recovered`: when the
+            job may be reserved; `expired`: the deadline that passed; else None. In seconds.
+        detail: The error, the verb that came too late, how far the job is, how many were cleared.
+    """
+
+    at: float
+    kind: Kind
+    job: int | None = None
+    name: str = ""
+    attempt: int = 0
+    worker: str = ""
+    since: float | None = None
+    until: float | None = None
+    detail: str = ""
+
+    @property
+    def says(self) -> str:
+        """The event in words."""
+        who = f"job {self.job}" if self.job is not None else (self.worker or "the queue")
+        by = f" by {self.worker}" if self.worker and self.job is not None else ""
+        told = {
+            Kind.DISPATCHED: f"{who} ({self.name}) was dispatched, available at {seconds(self.until)}",
+            Kind.RESERVED: f"{who} was reserved{by}, attempt {self.attempt}, until {seconds(self.until)}",
+            Kind.EXTENDED: f"{who} was extended{by}, until {seconds(self.until)}",
+            Kind.COMPLETED: f"{who} was completed{by}",
+            Kind.RELEASED: f"{who} was released{by}, available at {seconds(self.until)}",
+            Kind.FAILED: f"{who} failed after {self.attempt} attempts",
+            Kind.EXPIRED: f"the reservation of {who} had run out at {seconds(self.until)}",
+            Kind.SUPERSEDED: f"{who} could not be settled{by}: its reservation was superseded",
+            Kind.RETRIED: f"{who} ({self.name}) came back from the failed jobs",
+            Kind.FORGOTTEN: f"failed job {self.job} was forgotten",
+            Kind.RECOVERED: f"{who} was recovered",
+            Kind.CLEARED: "the queue was cleared",
+            Kind.MISSED: f"nothing was due{' for ' + self.worker if self.worker else ''}",
+            Kind.BLOCKED: "a lock was waited for",
+            Kind.CRASHED: f"{self.worker or 'the worker'} crashed with {who} in hand",
+            Kind.PROGRESSED: f"{who} progressed",
+        }[self.kind]
+        return f"{told} ({self.detail})" if self.detail else told
+
+
+@dataclass(slots=True)
+class Seen:
+    """A job as a trace knows it at one moment.
+
+    Attributes:
+        id: The job's id.
+        name: The handler's name.
+        attempts: How many times it had been reserved.
+        available_at: When it may be reserved, or when its reservation runs out, in seconds.
+        worker: Who holds it; empty while nobody does.
+        settled: `done` or `failed` once it is; None before.
+        detail: The last error or progress.
+    """
+
+    id: int
+    name: str
+    attempts: int
+    available_at: float
+    worker: str = ""
+    reserved: bool = False
+    settled: JobState | None = None
+    detail: str = ""
+
+    def state(self, now: float) -> JobState:
+        """Tell the job's state at a moment, in seconds."""
+        if self.settled is not None:
+            return self.settled
+        if self.available_at <= now:
+            return JobState.READY
+        return JobState.RESERVED if self.reserved else JobState.DELAYED
+
+
+@dataclass(slots=True)
+class Moment:
+    """All jobs of a trace at one moment.
+
+    Attributes:
+        at: The moment, in seconds.
+        jobs: What the trace knows of each job, by id.
+    """
+
+    at: float = -math.inf
+    jobs: dict[int, Seen] = field(default_factory=dict)
+
+    def apply(self, event: Event) -> None:
+        """Go one event further."""
+        self.at = max(self.at, event.at)
+        kind, job = event.kind, event.job
+        if kind is Kind.CLEARED:
+            self.jobs = {id: seen for id, seen in self.jobs.items() if seen.settled}
+        if job is None or kind is Kind.FORGOTTEN:
+            return
+        if kind in (Kind.DISPATCHED, Kind.RETRIED):
+            self.jobs[job] = Seen(job, event.name, 0, event.at if event.until is None else event.until)
+            return
+        seen = self.jobs.setdefault(job, Seen(job, event.name, 0, event.at))
+        if kind is Kind.RESERVED:
+            seen.attempts, seen.worker, seen.reserved = event.attempt, event.worker, True
+        if kind in (Kind.RELEASED, Kind.RECOVERED):
+            seen.worker, seen.reserved = "", False
+        if kind in (Kind.RESERVED, Kind.EXTENDED, Kind.RELEASED, Kind.RECOVERED) and event.until is not None:
+            seen.available_at = event.until
+        if kind in (Kind.COMPLETED, Kind.FAILED):
+            seen.settled = JobState.DONE if kind is Kind.COMPLETED else JobState.FAILED
+            seen.worker, seen.reserved = "", False
+        if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED):
+            seen.detail = event.detail
+
+    def counts(self, now: float | None = None) -> Counts:
+        """Count the jobs by state, at this moment or a later one (in seconds); done jobs are in none of the counts."""
+        moment = self.at if now is None else now
+        states = [seen.state(moment) for seen in self.jobs.values()]
+        return Counts(
+            *(states.count(state) for state in (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED))
+        )
+
+
+class Difference(NamedTuple):
+    """The first event in which two traces differ.
+
+    Attributes:
+        place: Its place in both, from 0.
+        left: The event in the first trace; None where that one has ended.
+        right: The event in the second trace; None where that one has ended.
+    """
+
+    place: int
+    left: Event | None
+    right: Event | None
+
+
+class Trace:
+    """Events in the order in which they happened; safe to record from several threads.
+
+    About 57 bytes an event: text is kept once.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._at, self._since, self._until, self._job = array("q"), array("q"), array("q"), array("q")
+        self._kind = array("B")
+        self._name, self._attempt, self._worker, self._detail = array("I"), array("I"), array("I"), array("I")
+        self._texts: list[str] = [""]
+        self._codes: dict[str, int] = {"": 0}
+        self._lock = threading.Lock()
+        for event in events:
+            self.record(*event)
+
+    def record(
+        self,
+        at: float,
+        kind: Kind,
+        job: int | None = None,
+        name: str = "",
+        attempt: int = 0,
+        worker: str = "",
+        since: float | None = None,
+        until: float | None = None,
+        detail: str = "",
+    ) -> None:
+        """Add an event; its fields are those of `Event`, times in seconds."""
+        with self._lock:
+            self._at.append(us(at))
+            self._job.append(_NOTHING if job is None else job)
+            self._attempt.append(attempt)
+            self._since.append(_NOTHING if since is None else us(since))
+            self._until.append(_NOTHING if until is None else us(until))
+            self._name.append(self._code(name))
+            self._worker.append(self._code(worker))
+            self._detail.append(self._code(detail))
+            self._kind.append(_CODES[kind])
+
+    def columns(self) -> "tuple[dict[str, array[int]], list[str]]":
+        """Give copies of the columns, and the texts that name, worker and detail are numbers of.
+
+        Returns:
+            `at`, `since`, `until` (int64, microseconds), `job` (int64), `attempt`, `name`, `worker`, `detail` (uint32) and `kind`
+            (uint8, an index into `tuple(Kind)`); `-2**62` stands for nothing. Then the list of texts.
+        """
+        with self._lock:
+            names = ("at", "kind", "job", "name", "attempt", "worker", "since", "until", "detail")
+            return {name: getattr(self, "_" + name)[:] for name in names}, list(self._texts)
+
+    def at(self, moment: float) -> Moment:
+        """Rebuild what was where at a moment, in seconds: every event up to and including it has happened."""
+        rebuilt = Moment()
+        for event in self:
+            if event.at > moment:
+                break
+            rebuilt.apply(event)
+        rebuilt.at = moment
+        return rebuilt
+
+    def difference(self, other: "Trace") -> Difference | None:
+        """Find the first event in which two traces differ; None where they are the same."""
+        for i in range(max(len(self), len(other))):
+            left = self[i] if i < len(self) else None
+            right = other[i] if i < len(other) else None
+            if left != right:
+                return Difference(i, left, right)
+        return None
+
+    def digest(self) -> str:
+        """Give 16 hexadecimal digits that stand for the whole trace: equal traces have equal ones."""
+        hashed = hashlib.sha256()
+        for event in self:
+            hashed.update(repr(tuple(event)).encode())
+        return hashed.hexdigest()[:16]
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+    def __iter__(self) -> Iterator[Event]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int) -> Event:
+        job, texts = self._job[index], self._texts
+        return Event(
+            from_us(self._at[index]),
+            _KINDS[self._kind[index]],
+            None if job == _NOTHING else job,
+            texts[self._name[index]],
+            self._attempt[index],
+            texts[self._worker[index]],
+            _seconds(self._since[index]),
+            _seconds(self._until[index]),
+            texts[self._detail[index]],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trace) and self.difference(other) is None
+
+    __hash__ = None  # type: ignore[assignment]  # it grows, so it cannot be a key
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self)} events, {self.digest()}>"
+
+    def _repr_html_(self) -> str:
+        shown = 50
+        first = max(0, len(self) - shown)
+        rows = [(seconds(e.at), e.kind, e.says) for e in (self[i] for i in range(first, len(self)))]
+        caption = f"{len(self)} events" + (f", the last {shown}" if first else "")
+        return table_html(("at", "event", "what happened"), rows, caption)
+
+    def _code(self, text: str) -> int:
+        code = self._codes.get(text)
+        if code is None:
+            code = self._codes[text] = len(self._texts)
+            self._texts.append(text)
+        return code
+
+
+def _seconds(microseconds: int) -> float | None:
+    return None if microseconds == _NOTHING else from_us(microseconds)

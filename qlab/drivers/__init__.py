@@ -1,0 +1,190 @@
+"""The stores that a queue can live in, and how an address names one."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from qlab.driver import Driver
+from qlab.drivers.failed_jobs import file_of
+from qlab.errors import MissingRequirement, UnusableStore
+from qlab.escape import without_password
+
+if TYPE_CHECKING:
+    from qlab.drivers.server import EmbeddedServer
+
+LAYOUTS = ("zset", "list")
+
+_OPTIONS = {
+    "memory": ("order",),
+    "sqlite": ("synchronous", "journal", "timeout"),
+    "redis": ("layout", "prefix", "failed_jobs", "timeout", "db"),
+    "redis+embedded": ("layout", "prefix", "server", "persistence", "failed_jobs", "timeout"),
+}
+
+
+def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.open` reads as what it does, like gzip.open
+    """Open the store at an address.
+
+    Args:
+        url: One of
+
+            - `memory://`, `memory://?order=arrival`;
+            - `sqlite:///jobs.db`, `sqlite:////absolute/jobs.db`, `sqlite:///:memory:`, with `synchronous=OFF|NORMAL|FULL|EXTRA`,
+              `journal=WAL|DELETE`, `timeout=SECONDS`;
+            - `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/socket`, with `layout=zset|list`,
+              `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `timeout=SECONDS`;
+            - `redis+embedded://`: a private server that ends with this process, with `layout`, `prefix`, `failed_jobs`,
+              `timeout`, `server=redis|valkey`, `persistence=none|everysec|always`.
+        create: Whether a SQLite file that is not there may be made.
+
+    Returns:
+        The driver; its `url` is the resolved address.
+
+    Raises:
+        ValueError: The address or an option of it is none of these.
+        UnusableStore: What is there cannot hold a queue, or nothing is there and `create` is False.
+        DriverUnavailable: The server does not answer.
+        MissingRequirement: A library, or a server for the embedded one, is not installed.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"a driver's address is text such as 'sqlite:///jobs.db', not {url!r}")
+    scheme = urlsplit(url).scheme
+    openers: dict[str, Callable[[str, bool], Driver]] = {
+        "memory": _open_memory,
+        "sqlite": _open_sqlite,
+        "redis": _open_redis,
+        "rediss": _open_redis,
+        "unix": _open_redis,
+        "redis+embedded": _open_embedded,
+    }
+    if scheme not in openers:
+        known = ", ".join(f"{name}://" for name in openers)
+        raise ValueError(
+            f"{without_password(url)!r} names no driver: an address begins with {known}; for a file write sqlite:///jobs.db"
+        )
+    return openers[scheme](url, create)
+
+
+def _open_memory(url: str, create: bool) -> Driver:
+    from qlab.drivers.memory import MemoryDriver
+
+    options = _options(url, "memory")
+    return MemoryDriver(options.get("order", "available_at"))
+
+
+def _open_sqlite(url: str, create: bool) -> Driver:
+    from qlab.drivers.sqlite import SqliteDriver
+
+    options = _options(url, "sqlite")
+    path = file_of(url)
+    if not create and path != ":memory:" and not Path(path).exists():
+        raise UnusableStore(f"there is no file {os.path.abspath(path)}: is {url!r} the right address?")
+    return SqliteDriver(
+        path,
+        synchronous=options.get("synchronous", "NORMAL"),
+        journal=options.get("journal", "WAL"),
+        timeout=_seconds(options.get("timeout", "30"), url),
+    )
+
+
+def _open_redis(url: str, create: bool) -> Driver:
+    options = _options(url, "redis")
+    layout = _layout(options, url)
+    failed_jobs = _absolute(options.get("failed_jobs", "sqlite:///qlab.db"))
+    return _connect(url, options, layout, failed_jobs, lambda: None)
+
+
+def _open_embedded(url: str, create: bool) -> Driver:
+    _require_redis()
+    from qlab.drivers.server import EmbeddedServer
+
+    options = _options(url, "redis+embedded")
+    layout = _layout(options, url)
+    server = EmbeddedServer(options.get("server"), persistence=options.get("persistence", "none"))
+    return on_server(server, layout=layout, options=options)
+
+
+def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str, str] | None = None) -> Driver:
+    """Open a layout on an embedded server that is running; the server ends with the driver.
+
+    Args:
+        server: The server.
+        layout: `zset` or `list`.
+        options: `prefix`, `failed_jobs` and `timeout`, as in an address.
+    """
+    options = options or {}
+    failed_jobs = _absolute(options.get("failed_jobs", f"sqlite:///{server.folder}/failed_jobs.db"))
+    try:
+        return _connect(
+            server.url, options | {"prefix": options.get("prefix", "qlab")}, layout, failed_jobs, server.close
+        )
+    except BaseException:
+        server.close()
+        raise
+
+
+def _connect(url: str, options: dict[str, str], layout: str, failed_jobs: str, on_close: Callable[[], None]) -> Driver:
+    _require_redis()
+    import redis
+
+    from qlab.drivers.redis_list import RedisListDriver
+    from qlab.drivers.redis_store import TIMEOUT, check_prefix
+    from qlab.drivers.redis_zset import RedisZsetDriver
+
+    prefix = check_prefix(options.get("prefix"))
+    timeout = _seconds(options.get("timeout", str(TIMEOUT)), url)
+    resolved = {"db": options.get("db"), "layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
+    base = urlunsplit(urlsplit(url)._replace(query=urlencode({"db": options["db"]}) if "db" in options else ""))
+    try:
+        client = redis.Redis.from_url(base, socket_timeout=timeout, socket_connect_timeout=timeout, protocol=2)
+    except ValueError as error:
+        raise ValueError(f"{without_password(url)!r} is no address of a server: {error}") from error
+    kind = RedisZsetDriver if layout == "zset" else RedisListDriver
+    query = urlencode({name: value for name, value in resolved.items() if value is not None}, safe=":/")
+    whole = urlunsplit(urlsplit(url)._replace(query=query))
+    return kind(client, failed_jobs=failed_jobs, prefix=prefix, url=whole, on_close=on_close)
+
+
+def _require_redis() -> None:
+    if importlib.util.find_spec("redis") is None:
+        raise MissingRequirement(
+            "the Python library redis is not installed: pip install redis, or use sqlite:///jobs.db or memory://"
+        )
+
+
+def _options(url: str, family: str) -> dict[str, str]:
+    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    unknown = sorted(set(options) - set(_OPTIONS[family]))
+    if unknown:
+        raise ValueError(
+            f"{without_password(url)!r}: unknown option {', '.join(unknown)}; there are {', '.join(_OPTIONS[family])}"
+        )
+    return options
+
+
+def _layout(options: dict[str, str], url: str) -> str:
+    layout = options.get("layout", "zset")
+    if layout not in LAYOUTS:
+        raise ValueError(f"{without_password(url)!r}: layout is {layout!r}, use zset or list")
+    return layout
+
+
+def _seconds(text: str, url: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ValueError(f"{without_password(url)!r}: timeout is {text!r}, use a number of seconds above 0")
+    return value
+
+
+def _absolute(url: str) -> str:
+    path = file_of(url)
+    return url if path == ":memory:" else f"sqlite:///{os.path.abspath(path)}"

@@ -1,0 +1,331 @@
+"""A SQLite file, opened with care: its connections, its lock, its transactions, and what its errors mean."""
+
+import os
+import random
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from qlab.clock import monotonic, pause
+from qlab.driver import Statement
+from qlab.drivers.statements import sql
+from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, QueueClosed, UnusableStore
+from qlab.escape import shortened
+
+OLDEST = (3, 37, 0)
+"""The first SQLite that has STRICT tables."""
+
+MEMORY = ":memory:"
+
+Values = Mapping[str, Any] | Sequence[Any]
+Listener = Callable[[Statement], None]
+
+_SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
+_JOURNALS = ("WAL", "DELETE")
+_patience = random.Random()
+_inherited: list[sqlite3.Connection] = []
+
+
+class Database:
+    """A SQLite file with one connection for each thread and process, or one locked connection for `:memory:`.
+
+    Args:
+        path: The file, or `:memory:`.
+        schema: The names of the SQL files that make its tables.
+        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`.
+        journal: `WAL` or `DELETE`.
+        timeout: How many seconds a lock is waited for.
+
+    Raises:
+        MissingRequirement: SQLite is older than 3.37.
+        UnusableStore: The file is no database, or its tables are not qlab's; nothing was changed.
+        DriverUnavailable: It cannot be opened now.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        schema: Sequence[str],
+        synchronous: str = "NORMAL",
+        journal: str = "WAL",
+        timeout: float = 30.0,
+    ) -> None:
+        check_version(sqlite3.sqlite_version_info)
+        self.path = path if path == MEMORY else os.path.abspath(path)
+        self.synchronous = _chosen("synchronous", synchronous, _SYNCHRONOUS)
+        self.journal = _chosen("journal", journal, _JOURNALS)
+        self.timeout = timeout
+        self.listeners: list[Listener] = []
+        self._schema = schema
+        self._local = threading.local()
+        self._opened: dict[threading.Thread, sqlite3.Connection] = {}
+        self._guard = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._shared: sqlite3.Connection | None = None
+        if self.path == MEMORY:
+            self.journal = "MEMORY"
+            self._shared = self._connect()
+        else:
+            self._connection()
+
+    @property
+    def description(self) -> str:
+        """Product, version and settings."""
+        where = "in memory" if self.path == MEMORY else f"{self.journal}, synchronous={self.synchronous}"
+        return f"SQLite {sqlite3.sqlite_version}, {where}"
+
+    def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
+        """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
+        with self._locked() as connection:
+            return self._execute(connection, verb, sql(verb)[which], values)
+
+    @contextmanager
+    def transaction(self) -> Iterator["Transaction"]:
+        """Hold the write lock for several statements: all of them happen, or none."""
+        with self._locked() as connection:
+            self._execute(connection, "begin", "BEGIN IMMEDIATE", ())
+            try:
+                yield Transaction(self, connection)
+                self._execute(connection, "commit", "COMMIT", ())
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def join(self, connection: sqlite3.Connection) -> "Transaction":
+        """Take part in an application's own transaction on the same file.
+
+        Raises:
+            ValueError: The connection is to another file.
+        """
+        files = {row[2] for row in connection.cursor().execute("PRAGMA database_list") if row[1] == "main"}
+        if self.path == MEMORY or not any(file and os.path.samefile(file, self.path) for file in files):
+            raise ValueError(
+                f"connection= is to {sorted(files)}, the queue is in {self.path}: "
+                "a row and its job commit together only where both are in the same file"
+            )
+        return Transaction(self, connection)
+
+    def blocked(self) -> float:
+        """Tell how many seconds this thread has waited for the lock since it last asked."""
+        waited: float = getattr(self._local, "blocked", 0.0)
+        self._local.blocked = 0.0
+        return waited
+
+    def close(self) -> None:
+        """Close every connection of this process; closing twice is harmless."""
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        with self._guard:
+            for connection in [*self._opened.values(), *filter(None, [self._shared])]:
+                connection.close()
+            self._opened.clear()
+            self._shared = None
+
+    # -- a statement --
+
+    def _execute(self, connection: sqlite3.Connection, verb: str, text: str, values: Values) -> list[Any]:
+        for listener in self.listeners:
+            listener(Statement("SQL", verb, text, _shown(values)))
+        try:
+            return connection.execute(text, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise self._explained(error) from error
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        return self._again(connection, text, values)
+
+    def _again(self, connection: sqlite3.Connection, text: str, values: Values) -> list[Any]:
+        """Ask for the lock after short random waits: SQLite's own waiting starves workers, these are fair to each."""
+        began = monotonic()
+        while (waited := monotonic() - began) < self.timeout:
+            pause(_patience.uniform(0.001, 0.003))
+            try:
+                rows = connection.execute(text, values).fetchall()
+            except sqlite3.Error as error:
+                if not _is_busy(error):
+                    raise self._explained(error) from error
+            else:
+                self._local.blocked = getattr(self._local, "blocked", 0.0) + monotonic() - began
+                return rows
+        raise DriverUnavailable(
+            f"{self.path} has been locked by another connection for {waited:.1f} s: "
+            "end the transaction that holds it, or wait longer with ?timeout=SECONDS"
+        )
+
+    def _explained(self, error: sqlite3.Error) -> QlabError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if self._closed:
+            return QueueClosed()
+        if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+            return DriverUnavailable(
+                f"{self.path}: another connection has written since this transaction began to read: "
+                "roll it back, and begin with BEGIN IMMEDIATE"
+            )
+        code &= 0xFF
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return UnusableStore(
+                f"{self.path} is no sound SQLite database ({error}): use another file, or restore a backup"
+            )
+        if code == sqlite3.SQLITE_READONLY:
+            return UnusableStore(f"{self.path} cannot be written ({error}): check its permissions and its folder's")
+        if code == sqlite3.SQLITE_FULL:
+            return DriverUnavailable(f"the disk of {self.path} is full ({error}): nothing was stored")
+        return DriverUnavailable(f"{self.path}: {error}")
+
+    # -- connections --
+
+    @contextmanager
+    def _locked(self) -> Iterator[sqlite3.Connection]:
+        with self._guard if self.path == MEMORY else nullcontext():
+            yield self._connection()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._closed:
+            raise QueueClosed()
+        if self._pid != os.getpid():
+            self._forget_inherited()
+        if self._shared is not None:
+            return self._shared
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            self._local.connection = connection
+            self._remember(connection)
+        return connection
+
+    def _forget_inherited(self) -> None:
+        """A forked child must neither use nor close its parent's connections: closing would drop the parent's locks."""
+        _inherited.extend([*self._opened.values(), *filter(None, [self._shared])])
+        if self.path == MEMORY:
+            raise DriverUnavailable("a database in memory does not reach a forked process: use a file")
+        self._opened = {}
+        self._local = threading.local()
+        self._guard = threading.RLock()
+        self._pid = os.getpid()
+
+    def _remember(self, connection: sqlite3.Connection) -> None:
+        with self._guard:
+            for thread in [thread for thread in self._opened if not thread.is_alive()]:
+                self._opened.pop(thread).close()
+            self._opened[threading.current_thread()] = connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path != MEMORY:
+            _make_private(self.path)
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+            )
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        if self.path != MEMORY:
+            self._check_tables(connection)
+            answer = self._execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
+            if answer.upper() != self.journal:
+                raise UnusableStore(
+                    f"{self.path}: SQLite answered journal mode {answer!r} where {self.journal} was asked for; "
+                    "its file system may not allow it: use a local disk, or ?journal=DELETE"
+                )
+        self._execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
+        if not all(self._tables(connection).get(name) for name in self._schema):
+            self._make_tables(connection)
+
+    def _tables(self, connection: sqlite3.Connection) -> dict[str, str]:
+        rows = self._execute(connection, "open", "SELECT name, sql FROM sqlite_schema WHERE type = 'table'", ())
+        return dict(rows)
+
+    def _check_tables(self, connection: sqlite3.Connection) -> None:
+        tables = self._tables(connection)
+        for name in self._schema:
+            made = sql(f"schema_{name}")[0].rstrip(";")
+            if name in tables and _squeezed(tables[name]) != _squeezed(made):
+                raise UnusableStore(
+                    f"{self.path} has a table {name!r} that is not this qlab's (another application's, or another version's): "
+                    "use a file without a table of that name; nothing was changed"
+                )
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        self._execute(connection, "open", "BEGIN IMMEDIATE", ())
+        try:
+            there = self._tables(connection)
+            for name in self._schema:
+                for statement in sql(f"schema_{name}") if name not in there else ():
+                    self._execute(connection, "open", statement, ())
+            self._execute(connection, "open", "COMMIT", ())
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+
+class Transaction:
+    """Statements that happen together."""
+
+    def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
+        """Run one statement of `sql/<verb>.sql`, and fetch all its rows."""
+        return self._database._execute(self._connection, verb, sql(verb)[which], values)
+
+
+def check_version(version: tuple[int, ...]) -> None:
+    """Refuse a SQLite library that has no STRICT tables.
+
+    Raises:
+        MissingRequirement: It is older than 3.37.
+    """
+    if version < OLDEST:
+        raise MissingRequirement(
+            f"this Python's SQLite is {'.'.join(map(str, version))}, qlab needs 3.37 or newer: "
+            "use a newer Python, or the memory:// and redis:// drivers"
+        )
+
+
+def _make_private(path: str) -> None:
+    """Make a new file readable by its owner only; SQLite gives its -wal and -shm the same mode."""
+    if Path(path).is_dir():
+        raise UnusableStore(f"{path} is a folder: name a file in it, as in sqlite:///{path}/qlab.db")
+    if not Path(path).parent.is_dir():
+        raise UnusableStore(f"{path} cannot be made, its folder does not exist: make the folder first")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise UnusableStore(f"{path} cannot be opened for writing: {error.strerror}") from error
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code != sqlite3.SQLITE_BUSY_SNAPSHOT and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _chosen(what: str, value: str, choices: tuple[str, ...]) -> str:
+    if value.upper() not in choices:
+        raise ValueError(f"{what} is {value!r}: use one of {', '.join(choices)}")
+    return value.upper()
+
+
+def _squeezed(text: str) -> str:
+    return "".join("".join(line.split("--")[0] for line in text.splitlines()).split()).lower()
+
+
+def _shown(values: Values) -> str:
+    pairs = values.items() if isinstance(values, Mapping) else enumerate(values)
+    return ", ".join(f"{name}={shortened(str(value))}" for name, value in pairs)

@@ -1,0 +1,254 @@
+"""The table `failed_jobs`, and how a job gets there and back when it waits in another store.
+
+Where table and jobs are in one SQLite file, failing is one transaction. Elsewhere it is three ordered steps, each safe to repeat:
+
+1. the store moves the job with its error to `failing`: from here on it counts as failed;
+2. a row is inserted, unless the uid is there;
+3. the store drops its `failing` entry.
+
+Retry likewise: the store makes the jobs anew, drops their `failing` entries and notes the rows in `retried`; the rows are deleted;
+the notes are dropped. Whoever comes next finishes what a dead process left, under the table's write lock and after looking again in
+the store. A note is `id:uid`, because the store may be used with another file, where the same number is another row.
+"""
+
+import logging
+import math
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from qlab.clock import from_us, us
+from qlab.driver import Driver
+from qlab.drivers.database import MEMORY, Database, Transaction
+from qlab.errors import QlabError
+from qlab.job import FailedJob, Job, NewJob, Reservation
+
+_log = logging.getLogger("qlab")
+
+
+class Failing(NamedTuple):
+    """A failure that the store holds until its row is written.
+
+    Attributes:
+        token: The reservation's token: it tells this failure from a later one of the same job.
+        failed: What the row will say.
+    """
+
+    token: str
+    failed: FailedJob
+
+
+class FailedJobs:
+    """The table, in a SQLite file that is made when the first job fails.
+
+    Args:
+        url: `sqlite:///path`, or `sqlite:///:memory:`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.path = file_of(url)
+        self.listeners: list[Any] = []
+        self._database: Database | None = None
+        self._guard = threading.Lock()
+
+    def database(self) -> Database:
+        """Open the file, making it where it is not there yet."""
+        with self._guard:
+            if self._database is None:
+                self._database = Database(self.path, schema=("failed_jobs",))
+                self._database.listeners = self.listeners
+            return self._database
+
+    def exists(self) -> bool:
+        """Tell whether there is a table, without making one."""
+        return self._database is not None or (self.path != MEMORY and Path(self.path).exists())
+
+    def rows(self, queue: str, after: int, limit: int | None) -> list[FailedJob]:
+        """Read a page of a queue's rows, by id."""
+        if not self.exists():
+            return []
+        values = {"queue": queue, "after": after, "limit": -1 if limit is None else limit}
+        return [failed_job(row) for row in self.database().run("failed", values)]
+
+    def ids(self, queue: str, before: float | None) -> list[tuple[int, str]]:
+        """List `(id, uid)` of a queue's rows that failed at or before a moment, by id."""
+        if not self.exists():
+            return []
+        return ids_of(self.database(), queue, before)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._database is not None:
+            self._database.close()
+
+
+def ids_of(source: Database | Transaction, queue: str, before: float | None) -> list[tuple[int, str]]:
+    """List `(id, uid)` of a queue's rows that failed at or before a moment (in seconds; None for all), by id."""
+    moment = us(math.inf if before is None else before)
+    return [(row[0], row[1]) for row in source.run("failed_ids", {"queue": queue, "before": moment})]
+
+
+def failed_job(row: Sequence[Any]) -> FailedJob:
+    """Make the record of a row of `failed_jobs`."""
+    id, uid, queue, name, body, attempts, error, traceback, dispatched_at, failed_at = row
+    return FailedJob(id, uid, queue, name, body, attempts, error, traceback, from_us(dispatched_at), from_us(failed_at))
+
+
+class StagedFailures(Driver):
+    """What drivers whose jobs are not in SQLite share: failing and retrying in steps.
+
+    Args:
+        failed_jobs: The table.
+    """
+
+    def __init__(self, failed_jobs: FailedJobs) -> None:
+        super().__init__()
+        self.failed_jobs = failed_jobs
+        failed_jobs.listeners = self._listeners
+
+    # -- what the store does --
+
+    @abstractmethod
+    def _stage(self, reservation: Reservation, now: int, attempts: int, error: str, traceback: str) -> bool:
+        """Step 1 of a failure; False where the reservation was superseded."""
+
+    @abstractmethod
+    def _failing(self, queue: str) -> list[Failing]:
+        """Read the failures that wait for their rows."""
+
+    @abstractmethod
+    def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
+        """Step 3 of a failure: drop these entries, where they are still the same failure."""
+
+    @abstractmethod
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
+        """Step 1 of a retry: make the jobs anew and note the rows; a row noted already is left alone."""
+
+    @abstractmethod
+    def _noted(self, queue: str) -> set[str]:
+        """Read the notes of rows that were retried and not yet deleted."""
+
+    @abstractmethod
+    def _drop_notes(self, queue: str, notes: Sequence[str]) -> None:
+        """Step 3 of a retry."""
+
+    @abstractmethod
+    def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
+        """Store jobs whose uid is not there."""
+
+    # -- the verbs --
+
+    def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
+        if not resent or not self.failed_jobs.exists():
+            return self._push(queue, jobs, us(now))
+        # Under the lock, so that no failure moves between the look into the table and the push.
+        with self.failed_jobs.database().transaction() as table:
+            failed = [bool(table.run("push", {"uid": job.uid}, which=3)) for job in jobs]
+            pushed = iter(
+                self._push(queue, [job for job, there in zip(jobs, failed, strict=True) if not there], us(now))
+            )
+            return [_gone(queue, job, now) if there else next(pushed) for job, there in zip(jobs, failed, strict=True)]
+
+    def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
+        if not self._stage(reservation, us(now), attempts, error, traceback):
+            return False
+        try:
+            self._finish(reservation.job.queue)
+        except QlabError as problem:
+            _log.warning("job=%s is failed; its row will be written later: %s", reservation.job.id, problem)
+        return True
+
+    def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
+        # The store is read first: what moves to the table meanwhile is then seen twice, and not missed.
+        failing, noted = self._failing(queue), self._noted(queue)
+        rows = [row for row in self.failed_jobs.rows(queue, after, limit) if note(row) not in noted]
+        if limit is not None and len(rows) >= limit:
+            return rows
+        unwritten = _unwritten(failing, {uid for _, uid in self.failed_jobs.ids(queue, None)} if failing else set())
+        return [*rows, *unwritten][:limit]
+
+    def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
+        self._finish(queue)
+        return [id for id, _ in self.failed_jobs.ids(queue, before)]
+
+    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+        self._finish(queue)
+        if not self.failed_jobs.exists():
+            return []
+        with self.failed_jobs.database().transaction() as table:
+            rows = [failed_job(row) for id in ids for row in table.run("retry", {"queue": queue, "id": id})]
+            jobs = self._again(queue, rows, us(now))
+            for row in rows:
+                table.run("retry", {"id": row.id}, which=1)
+        self._drop_notes(queue, [note(row) for row in rows])
+        return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
+
+    def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
+        self._finish(queue)
+        if not self.failed_jobs.exists():
+            return []
+        with self.failed_jobs.database().transaction() as table:
+            return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
+
+    def _count_failed(self, queue: str, failing_uids: set[str], notes: set[str]) -> int:
+        rows = self.failed_jobs.ids(queue, None)
+        written = [uid for id, uid in rows if f"{id}:{uid}" not in notes]
+        return len(written) + len(failing_uids - set(written))
+
+    def _finish(self, queue: str) -> None:
+        """Write the rows of failures that wait for them, and delete the rows of retries that died half way."""
+        if not self._failing(queue) and not self._noted(queue):
+            return
+        with self.failed_jobs.database().transaction() as table:
+            failing, noted = self._failing(queue), self._noted(queue)
+            for id, uid in ids_of(table, queue, None) if noted else ():
+                if f"{id}:{uid}" in noted:
+                    table.run("retry", {"id": id}, which=1)
+            for entry in failing:
+                table.run("keep", _row(entry.failed))
+        self._unstage(queue, failing)
+        self._drop_notes(queue, sorted(noted))
+
+
+def note(row: FailedJob) -> str:
+    """Name a row so that no other row of any file has the same name."""
+    return f"{row.id}:{row.uid}"
+
+
+def file_of(url: str) -> str:
+    """Tell the path in a `sqlite:///…` address.
+
+    Raises:
+        ValueError: It is another kind of address, or names no file.
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path[1:])
+    if parts.scheme != "sqlite" or parts.netloc or not path:
+        raise ValueError(f"{url!r} names no SQLite file: write sqlite:///jobs.db, or sqlite:////an/absolute/path.db")
+    return path
+
+
+def _row(failed: FailedJob) -> dict[str, Any]:
+    return {
+        "uid": failed.uid,
+        "queue": failed.queue,
+        "name": failed.name,
+        "payload": failed.body,
+        "attempts": failed.attempts,
+        "error": failed.error,
+        "traceback": failed.traceback,
+        "dispatched_at": us(failed.dispatched_at),
+        "failed_at": us(failed.failed_at),
+    }
+
+
+def _unwritten(failing: Sequence[Failing], written: set[str]) -> list[FailedJob]:
+    return [entry.failed for entry in failing if entry.failed.uid not in written]
+
+
+def _gone(queue: str, job: NewJob, now: float) -> Job:
+    return Job(0, job.uid, queue, job.name, job.body, 0, now, job.available_at)

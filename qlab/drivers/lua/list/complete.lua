@@ -1,0 +1,10 @@
+-- complete: delete a job that is done; its item, if it was appended again, is skipped later.
+-- KEYS: the queue's keys, as redis_list.py maps them
+-- ARGV: id, token
+-- returns 1, or 0 where the reservation was superseded
+local row = held(ARGV[1], ARGV[2])
+if not row then return 0 end
+redis.call('ZREM', RESERVED, place(row))
+redis.call('ZREM', RUN_OUT, place(row))
+forget(row)
+return 1

@@ -1,0 +1,12 @@
+-- fail, step 1: move a job with its error to FAILING; from here on it counts as failed.
+-- KEYS: the queue's keys, as redis_list.py maps them
+-- ARGV: id, token, now, attempts, error, traceback
+-- returns 1, or 0 where the reservation was superseded
+local row = held(ARGV[1], ARGV[2])
+if not row then return 0 end
+redis.call('HSET', FAILING, row.uid, cmsgpack.pack({row.token, row.name, redis.call('HGET', BODIES, row.id), ARGV[4], ARGV[5],
+                                                    ARGV[6], text(row.dispatched_at), ARGV[3]}))
+redis.call('ZREM', RUN_OUT, place(row))
+redis.call('ZREM', RESERVED, place(row))
+forget(row)
+return 1

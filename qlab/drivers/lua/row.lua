@@ -1,0 +1,46 @@
+-- What both layouts share. A job's fields are packed in the hash ROWS, by id; its payload stands alone in BODIES, and no script
+-- ever decodes it. Times are microseconds. Texts of numbers come from ARGV as they are, so that none is rounded.
+
+local FIELDS = {'uid', 'name', 'dispatched_at', 'attempts', 'available_at', 'seq', 'reserved_at', 'token', 'claimable_since',
+                'ran_out', 'entry'}
+
+local function text(number) return string.format('%.0f', number) end
+
+local function load(id)
+  local packed = redis.call('HGET', ROWS, id)
+  if not packed then return nil end
+  local row = {id = id}
+  for i, value in ipairs(cmsgpack.unpack(packed)) do row[FIELDS[i]] = value end
+  return row
+end
+
+local function save(row)
+  local packed = {}
+  for i, field in ipairs(FIELDS) do packed[i] = row[field] or false end
+  redis.call('HSET', ROWS, row.id, cmsgpack.pack(packed))
+end
+
+local function held(id, token)   -- the row, while this token is its fence
+  local row = load(id)
+  if row and row.token == token then return row end
+  return nil
+end
+
+local function forget(row)
+  redis.call('HDEL', ROWS, row.id)
+  redis.call('HDEL', BODIES, row.id)
+  redis.call('HDEL', UIDS, row.uid)
+end
+
+local function next_seq() return redis.call('HINCRBY', COUNTERS, 'seq', 1) end
+
+local function place(row)        -- its member in a sorted set: ties of the score go by seq
+  return string.format('%016.0f:%s', row.seq, row.id)
+end
+
+local function id_at(place) return string.sub(place, 18) end
+
+local function described(row)
+  return {tonumber(row.id), row.uid, row.name, redis.call('HGET', BODIES, row.id), row.attempts, row.dispatched_at,
+          row.available_at, row.reserved_at or false, row.claimable_since or false, row.ran_out and 1 or 0, row.seq}
+end

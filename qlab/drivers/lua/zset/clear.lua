@@ -1,0 +1,6 @@
+-- clear: delete every job that is waiting or reserved; the counters and what is being failed stay.
+-- KEYS: the queue's keys, as redis_zset.py maps them
+-- returns how many jobs there were
+local cleared = redis.call('HLEN', ROWS)
+redis.call('UNLINK', ROWS, BODIES, UIDS, AVAILABLE, RESERVED)
+return cleared

@@ -1,0 +1,340 @@
+"""The contract in plain Python: the reference that the other drivers are compared with.
+
+It forgets everything when its process ends, which is what ADR-006 rejected it for.
+"""
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qlab.clock import NEVER, from_us, us
+from qlab.driver import Counts, Durability
+from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures, note
+from qlab.errors import QueueClosed
+from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.tokens import Tokens
+
+MOVED_AT_ONCE = 100
+"""How many jobs that fell due one call appends to the list where `order="arrival"`."""
+
+
+class MemoryDriver(StagedFailures):
+    """A store in this process.
+
+    Args:
+        order: `available_at` for the contract's order; `arrival` to imitate the `redis_list` layout, where jobs that
+            fall due are appended to a list when somebody polls, at most 100 a call.
+    """
+
+    name = "memory"
+
+    def __init__(self, order: str = "available_at") -> None:
+        if order not in ("available_at", "arrival"):
+            raise ValueError(f"order is {order!r}: use 'available_at' or 'arrival'")
+        super().__init__(FailedJobs("sqlite:///:memory:"))
+        self.order = order
+        self.url = "memory://" if order == "available_at" else "memory://?order=arrival"
+        self._queues: dict[str, _Queue] = {}
+        self._lock = threading.RLock()
+        self._tokens = Tokens()
+        self._closed = False
+
+    @property
+    def description(self) -> str:
+        return "memory" if self.order == "available_at" else "memory, order=arrival"
+
+    @property
+    def durability(self) -> Durability:
+        return Durability("everything: the jobs are in the worker's process", "everything", "everything")
+
+    def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
+        with self._lock:
+            there = self._queue(queue)
+            return [there.push(job, now, queue) for job in jobs]
+
+    def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
+        moment = us(now)
+        deadline = NEVER if retry_after is None else moment + us(retry_after)
+        reservations: list[Reservation] = []
+        with self._lock:
+            there = self._queue(queue)
+            while len(reservations) < limit and (row := there.line.take(moment, there.rows)) is not None:
+                reservations.append(there.reserve(row, moment, deadline, f"{self._tokens.next()}-{row.id}", queue))
+        return reservations
+
+    def complete(self, reservation: Reservation, *, now: float) -> bool:
+        with self._lock:
+            there = self._queue(reservation.job.queue)
+            row = there.held(reservation)
+            if row is None:
+                return False
+            there.drop(row)
+            return True
+
+    def complete_and_reserve(
+        self, reservation: Reservation, *, now: float, retry_after: float | None
+    ) -> tuple[bool, Reservation | None]:
+        with self._lock:
+            completed = self.complete(reservation, now=now)
+            following = self.reserve(reservation.job.queue, now=now, retry_after=retry_after)
+            return completed, following[0] if following else None
+
+    def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
+        with self._lock:
+            there = self._queue(reservation.job.queue)
+            row = there.held(reservation)
+            if row is None:
+                return False
+            there.wait(row, us(now), us(now) + us(delay))
+            return True
+
+    def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
+        with self._lock:
+            there = self._queue(reservation.job.queue)
+            row = there.held(reservation)
+            if row is None:
+                return False
+            row.available_at = us(now) + us(seconds)
+            there.line.put(row, None)
+            return True
+
+    def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
+        moment = us(now)
+        with self._lock:
+            there = self._queue(queue)
+            held = [
+                row
+                for row in there.rows.values()
+                if row.reserved_at is not None and (force or row.available_at <= moment)
+            ]
+            held.sort(key=_place)
+            for row in held:
+                there.wait(row, moment, moment)
+            return [row.job(queue) for row in held]
+
+    def clear(self, queue: str, *, now: float) -> int:
+        with self._lock:
+            there = self._queue(queue)
+            cleared = len(there.rows)
+            there.rows.clear()
+            there.uids.clear()
+            return cleared
+
+    def counts(self, queue: str, *, now: float) -> Counts:
+        moment = us(now)
+        with self._lock:
+            there = self._queue(queue)
+            waiting = [row for row in there.rows.values() if row.available_at > moment and not row.listed]
+            reserved = sum(row.reserved_at is not None for row in waiting)
+            ready, delayed = len(there.rows) - len(waiting), len(waiting) - reserved
+            failing, notes = {entry.failed.uid for entry in there.failing.values()}, set(there.retried)
+        return Counts(ready, delayed, reserved, self._count_failed(queue, failing, notes))
+
+    def jobs(self, queue: str, *, now: float) -> list[Job]:
+        with self._lock:
+            return [row.job(queue) for row in sorted(self._queue(queue).rows.values(), key=_place)]
+
+    def next_due(self, queue: str, *, now: float) -> float | None:
+        with self._lock:
+            rows = self._queue(queue).rows.values()
+            moments = [us(now) if row.listed else row.available_at for row in rows]
+            first = min(moments, default=NEVER)
+        return None if first == NEVER else max(now, from_us(first))
+
+    def check(self, queue: str, *, now: float) -> list[str]:
+        with self._lock:
+            rows = self._queue(queue).rows.values()
+            return [
+                f"job {row.id} is reserved without a token"
+                for row in rows
+                if (row.reserved_at is None) != (row.token is None)
+            ]
+
+    def close(self) -> None:
+        self._closed = True
+        self.failed_jobs.close()
+
+    # -- staged failures --
+
+    def _stage(self, reservation: Reservation, now: int, attempts: int, error: str, traceback: str) -> bool:
+        with self._lock:
+            there = self._queue(reservation.job.queue)
+            row = there.held(reservation)
+            if row is None:
+                return False
+            there.drop(row)
+            failed = FailedJob(
+                None, row.uid, reservation.job.queue, row.name, row.body, attempts, error, traceback,
+                from_us(row.dispatched_at), from_us(now),
+            )  # fmt: skip
+            there.failing[row.uid] = Failing(reservation.token, failed)
+            return True
+
+    def _failing(self, queue: str) -> list[Failing]:
+        with self._lock:
+            return list(self._queue(queue).failing.values())
+
+    def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
+        with self._lock:
+            there = self._queue(queue).failing
+            for entry in failing:
+                uid = entry.failed.uid
+                if uid in there and there[uid].token == entry.token:
+                    del there[uid]
+
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
+        with self._lock:
+            there = self._queue(queue)
+            for row in rows:
+                there.failing.pop(row.uid, None)
+                there.retried.add(note(row))
+            return [there.push(NewJob(row.uid, row.name, row.body, from_us(now)), now, queue) for row in rows]
+
+    def _noted(self, queue: str) -> set[str]:
+        with self._lock:
+            return set(self._queue(queue).retried)
+
+    def _drop_notes(self, queue: str, notes: Sequence[str]) -> None:
+        with self._lock:
+            self._queue(queue).retried.difference_update(notes)
+
+    def _queue(self, queue: str) -> "_Queue":
+        if self._closed:
+            raise QueueClosed()
+        there = self._queues.get(queue)
+        if there is None:
+            there = self._queues[queue] = _Queue(_ByTime() if self.order == "available_at" else _ByArrival())
+        return there
+
+
+@dataclass(slots=True)
+class _Row:
+    """A job; every time in microseconds."""
+
+    id: int
+    uid: str
+    name: str
+    body: str
+    dispatched_at: int
+    available_at: int
+    seq: int
+    attempts: int = 0
+    reserved_at: int | None = None
+    token: str | None = None
+    listed: bool = False
+    entry: int = 0
+
+    def job(self, queue: str) -> Job:
+        reserved_at = None if self.reserved_at is None else from_us(self.reserved_at)
+        return Job(
+            self.id, self.uid, queue, self.name, self.body, self.attempts,
+            from_us(self.dispatched_at), from_us(self.available_at), reserved_at,
+        )  # fmt: skip
+
+
+def _place(row: _Row) -> tuple[int, int]:
+    return row.available_at, row.seq
+
+
+class _Queue:
+    """One queue's rows, their line, and the failures on their way to the table."""
+
+    def __init__(self, line: "_ByTime | _ByArrival") -> None:
+        self.line = line
+        self.rows: dict[int, _Row] = {}
+        self.uids: dict[str, int] = {}
+        self.failing: dict[str, Failing] = {}
+        self.retried: set[str] = set()
+        self._last_id = 0
+        self._last_seq = 0
+
+    def push(self, new: NewJob, now: int, queue: str) -> Job:
+        if new.uid in self.failing:
+            return Job(0, new.uid, queue, new.name, new.body, 0, from_us(now), new.available_at)
+        if new.uid in self.uids:
+            return self.rows[self.uids[new.uid]].job(queue)
+        self._last_id += 1
+        row = _Row(self._last_id, new.uid, new.name, new.body, now, max(now, us(new.available_at)), self._next_seq())
+        self.rows[row.id] = row
+        self.uids[row.uid] = row.id
+        self.line.put(row, now)
+        return row.job(queue)
+
+    def reserve(self, row: _Row, now: int, deadline: int, token: str, queue: str) -> Reservation:
+        since, ran_out = min(row.available_at, now), row.reserved_at is not None
+        row.attempts += 1
+        row.reserved_at, row.available_at, row.token = now, deadline, token
+        self.line.put(row, None)
+        return Reservation(row.job(queue), token, from_us(since), ran_out)
+
+    def wait(self, row: _Row, now: int, available_at: int) -> None:
+        row.available_at, row.seq = available_at, self._next_seq()
+        row.reserved_at = row.token = None
+        self.line.put(row, now)
+
+    def held(self, reservation: Reservation) -> _Row | None:
+        row = self.rows.get(reservation.job.id)
+        return row if row is not None and row.token == reservation.token else None
+
+    def drop(self, row: _Row) -> None:
+        del self.rows[row.id], self.uids[row.uid]
+
+    def _next_seq(self) -> int:
+        self._last_seq += 1
+        return self._last_seq
+
+
+class _ByTime:
+    """The contract's order: one heap; an entry that is no longer its row's place is skipped."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int]] = []
+
+    def put(self, row: _Row, now: int | None) -> None:
+        heapq.heappush(self._heap, (row.available_at, row.seq, row.id))
+
+    def take(self, now: int, rows: dict[int, _Row]) -> _Row | None:
+        while self._heap and self._heap[0][0] <= now:
+            available_at, seq, id = heapq.heappop(self._heap)
+            row = rows.get(id)
+            if row is not None and row.available_at == available_at and row.seq == seq:
+                return row
+        return None
+
+
+class _ByArrival:
+    """The order of the `redis_list` layout: a list, and what is not due yet beside it."""
+
+    def __init__(self) -> None:
+        self._list: deque[tuple[int, int]] = deque()
+        self._later: list[tuple[int, int, int, int]] = []
+
+    def put(self, row: _Row, now: int | None) -> None:
+        row.entry += 1
+        row.listed = now is not None and row.available_at <= now
+        if row.listed:
+            self._list.append((row.id, row.entry))
+        else:
+            heapq.heappush(self._later, (row.available_at, row.seq, row.id, row.entry))
+
+    def take(self, now: int, rows: dict[int, _Row]) -> _Row | None:
+        self._move(now, rows)
+        while self._list:
+            id, entry = self._list.popleft()
+            row = rows.get(id)
+            if row is not None and row.entry == entry:
+                return row
+        return None
+
+    def _move(self, now: int, rows: dict[int, _Row]) -> None:
+        moved = 0
+        while moved < MOVED_AT_ONCE and self._later and self._later[0][0] <= now:
+            _, _, id, entry = heapq.heappop(self._later)
+            row = rows.get(id)
+            if row is not None and row.entry == entry:
+                row.entry += 1
+                row.listed = True
+                self._list.append((id, row.entry))
+                moved += 1

@@ -1,0 +1,31 @@
+"""ADR 0019's layout: a job is an item of a list.
+
+The keys of a queue, each `prefix:{queue}:` and
+
+| key | kind | what it holds |
+|---|---|---|
+| counters | hash | the last `id` and `seq` given |
+| rows | hash | a job's fields, packed, by id |
+| bodies | hash | a job's payload, by id |
+| uids | hash | a job's id, by uid |
+| failing | hash | failures whose rows are not written yet, by uid |
+| retried | set | rows of failed_jobs that were retried and not yet deleted, as `id:uid` |
+| ready | list | `id:entry` of what may be reserved; an item whose entry is not its row's is skipped |
+| delayed | sorted set | `seq:id` of what is available later, by that moment |
+| reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
+| run_out | sorted set | `seq:id` of reservations that ran out and were appended to `ready` while their tokens are still good |
+
+Its order differs from the contract's where nobody polls between two due times, or where a clock goes back: what is appended first goes
+first. A call appends at most 100 jobs that have fallen due.
+"""
+
+from qlab.drivers.redis_store import RedisStore
+
+
+class RedisListDriver(RedisStore):
+    """A store on Redis or Valkey, with the ready jobs in a list."""
+
+    name = "redis_list"
+    order = "arrival"
+    layout = "list"
+    key_names = ("counters", "rows", "bodies", "uids", "failing", "retried", "ready", "delayed", "reserved", "run_out")

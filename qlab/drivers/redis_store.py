@@ -1,0 +1,408 @@
+"""What both Redis layouts share: the client, the keys, how a script is called, and what the server's errors mean."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from qlab.clock import NEVER, from_us, us
+from qlab.driver import Counts, Durability, Statement
+from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures, note
+from qlab.drivers.statements import lua, script
+from qlab.errors import DriverUnavailable, QueueClosed, UnexpectedReply, UnusableStore
+from qlab.escape import shortened, without_password
+from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.tokens import Tokens
+
+DEFAULT_PREFIX = "qlab"
+TIMEOUT = 10.0
+"""How many seconds an answer is waited for, unless the address says otherwise."""
+
+_PAGE = 500
+_MEANINGS = {
+    "NOAUTH": "the server wants a password: put it into the address, redis://:PASSWORD@host",
+    "WRONGPASS": "the server refused the user or the password of the address",
+    "NOPERM": "this user may not do that: README lists the commands and keys that qlab needs",
+    "LOADING": "the server is still loading its data: try again in a moment",
+    "BUSY": "the server is busy with a long script: try again in a moment",
+    "OOM": "the server's memory is full (maxmemory): nothing was stored",
+    "MISCONF": "the server cannot save to its disk and refuses writes",
+    "READONLY": "this server is a replica: use the address of the primary",
+    "CROSSSLOT": "the keys of one queue must share a slot: choose a prefix without braces",
+    "CLUSTERDOWN": "the cluster is down",
+    "MOVED": "this is one node of a cluster",
+}
+
+
+class RedisStore(StagedFailures):
+    """A store on a server that speaks Redis's protocol: Redis 6.2 or newer, Valkey.
+
+    Args:
+        client: A client; the driver makes connections of its own like the client's, which never resend by themselves.
+        failed_jobs: The table for failed jobs, as `sqlite:///path`.
+        prefix: What every key starts with; with `APP_ENV=production` it must be given.
+        url: The address that opens the same store again.
+        on_close: What else ends with the driver, such as an embedded server.
+
+    Raises:
+        ValueError: The prefix is none.
+        DriverUnavailable: The server does not answer.
+    """
+
+    layout: ClassVar[str]
+    key_names: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        *,
+        failed_jobs: str = "sqlite:///qlab.db",
+        prefix: str | None = None,
+        url: str | None = None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.prefix = check_prefix(prefix)
+        super().__init__(FailedJobs(failed_jobs))
+        self._client = _own(client)
+        self._on_close = on_close
+        self._tokens = Tokens()
+        self._closed = False
+        self._digests: dict[str, str] = {}
+        self.url = url or _url_of(client, self)
+        try:
+            self.info = self._ask("INFO", "server")
+        except BaseException:
+            self._client.close()
+            raise
+
+    @cached_property
+    def description(self) -> str:
+        """Product, version and settings, such as `Redis 7.0.15, AOF everysec, layout=zset`."""
+        product = ("Valkey", "valkey_version") if "valkey_version" in self.info else ("Redis", "redis_version")
+        return f"{product[0]} {self.info.get(product[1], '?')}, {self.persistence}, layout={self.layout}"
+
+    @cached_property
+    def persistence(self) -> str:
+        """What the server says of its persistence: `no persistence`, `AOF everysec`, `snapshots (…)`, or that it does not tell."""
+        try:
+            told = self._settings()
+        except DriverUnavailable:
+            return "persistence unknown"
+        if told.get("appendonly") == "yes":
+            return f"AOF {told.get('appendfsync')}"
+        return f"snapshots ({told['save']})" if told.get("save") else "no persistence"
+
+    @property
+    def durability(self) -> Durability:
+        """What the server promises about jobs that it has acknowledged."""
+        stored, cut = {
+            "AOF always": ("nothing", "nothing"),
+            "AOF everysec": ("nothing", "about the last second"),
+            "AOF no": ("nothing", "what the system had not written yet, often 30 seconds"),
+            "no persistence": ("everything", "everything"),
+            "persistence unknown": ("unknown: the server does not tell", "unknown: the server does not tell"),
+        }.get(self.persistence, ("what came after the last snapshot", "what came after the last snapshot"))
+        return Durability("nothing", stored, cut)
+
+    def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
+        reservations: list[Reservation] = []
+        while len(reservations) < limit:
+            moment, deadline, token = us(now), _deadline(now, retry_after), self._tokens.next()
+            reply = self._call("reserve", queue, moment, deadline, token, limit - len(reservations))
+            reservations += self._reservations(queue, reply, token)
+            if not reply[0]:
+                break
+        return reservations
+
+    def complete(self, reservation: Reservation, *, now: float) -> bool:
+        return bool(self._call("complete", reservation.job.queue, reservation.job.id, reservation.token))
+
+    def complete_and_reserve(
+        self, reservation: Reservation, *, now: float, retry_after: float | None
+    ) -> tuple[bool, Reservation | None]:
+        queue, token = reservation.job.queue, self._tokens.next()
+        fence = (reservation.job.id, reservation.token)
+        reply = self._call("complete_and_reserve", queue, *fence, us(now), _deadline(now, retry_after), token, 1)
+        following = self._reservations(queue, reply[1], token)
+        if not following and reply[1][0]:
+            following = self.reserve(queue, now=now, retry_after=retry_after)
+        return bool(reply[0]), following[0] if following else None
+
+    def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
+        job = reservation.job
+        return bool(self._call("release", job.queue, job.id, reservation.token, us(now), us(now) + us(delay)))
+
+    def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
+        job = reservation.job
+        return bool(self._call("extend", job.queue, job.id, reservation.token, us(now) + us(seconds)))
+
+    def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
+        recovered: list[Job] = []
+        while True:
+            page = self._call("recover", queue, us(now), "+inf" if force else us(now))
+            recovered += (self._job(queue, row) for row in page)
+            if len(page) < _PAGE:
+                return recovered
+
+    def clear(self, queue: str, *, now: float) -> int:
+        return int(self._call("clear", queue))
+
+    def counts(self, queue: str, *, now: float) -> Counts:
+        failing, notes = {entry.failed.uid for entry in self._failing(queue)}, self._noted(queue)
+        ready, delayed, reserved = self._call("counts", queue, us(now))
+        return Counts(ready, delayed, reserved, self._count_failed(queue, failing, notes))
+
+    def jobs(self, queue: str, *, now: float) -> list[Job]:
+        rows = {row[0]: row for row in self._pages("jobs", queue)}
+        in_order = sorted(rows.values(), key=lambda row: (row[6], row[10]))
+        return [self._job(queue, row) for row in in_order]
+
+    def next_due(self, queue: str, *, now: float) -> float | None:
+        reply = self._call("next_due", queue, us(now))
+        first = NEVER if reply is None else int(float(reply))
+        return None if first >= NEVER else max(now, from_us(first))
+
+    def check(self, queue: str, *, now: float) -> list[str]:
+        return [_text(sentence) for sentence in self._pages("check", queue)]
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+            self.failed_jobs.close()
+            self._on_close()
+
+    # -- staged failures --
+
+    def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
+        if not jobs:
+            return []
+        moments = [max(now, us(job.available_at)) for job in jobs]
+        values = (part for job, at in zip(jobs, moments, strict=True) for part in (job.uid, job.name, job.body, at))
+        replies = self._call("push", queue, now, *values)
+        return [
+            self._job(queue, reply)
+            if isinstance(reply, list)
+            else Job(reply, job.uid, queue, job.name, job.body, 0, from_us(now), from_us(at))
+            for job, at, reply in zip(jobs, moments, replies, strict=True)
+        ]
+
+    def _stage(self, reservation: Reservation, now: int, attempts: int, error: str, traceback: str) -> bool:
+        job = reservation.job
+        return bool(self._call("fail", job.queue, job.id, reservation.token, now, attempts, error, traceback))
+
+    def _failing(self, queue: str) -> list[Failing]:
+        return [_failing(queue, [_text(part) for part in entry]) for entry in self._call("failing", queue)]
+
+    def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
+        for start in range(0, len(failing), _PAGE):
+            page = failing[start : start + _PAGE]
+            self._call("unstage", queue, *(part for entry in page for part in (entry.failed.uid, entry.token)))
+
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
+        if not rows:
+            return []
+        replies = self._call(
+            "retry", queue, now, *(part for row in rows for part in (note(row), row.uid, row.name, row.body))
+        )
+        done = (Job(0, row.uid, queue, row.name, row.body, 0, from_us(now), from_us(now)) for row in rows)
+        return [
+            self._job(queue, reply) if isinstance(reply, list) else gone
+            for reply, gone in zip(replies, done, strict=True)
+        ]
+
+    def _noted(self, queue: str) -> set[str]:
+        return {_text(member) for member in self._ask("SMEMBERS", self.keys(queue)[self.key_names.index("retried")])}
+
+    def _drop_notes(self, queue: str, notes: Sequence[str]) -> None:
+        if notes:
+            self._ask("SREM", self.keys(queue)[self.key_names.index("retried")], *notes)
+
+    # -- the server --
+
+    def keys(self, queue: str) -> list[str]:
+        """Name the keys of a queue: they start with the prefix, and share a slot of a cluster."""
+        tag = f"{self.prefix}:{{{escaped(queue)}}}:"
+        return [tag + name for name in self.key_names]
+
+    def _call(self, verb: str, queue: str, *values: object) -> Any:
+        """Run a verb's script; the server is sent its text only where it does not know it."""
+        text, keys = script(self.layout, verb), self.keys(queue)
+        for listener in self._listeners:
+            listener(self._statement(verb, queue, values))
+        digest = self._digests.get(verb)
+        if digest is None:
+            digest = self._digests[verb] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        with self._explained(verb):
+            try:
+                reply = self._client.execute_command("EVALSHA", digest, len(keys), *keys, *values)
+            except redis.exceptions.NoScriptError:
+                reply = self._client.execute_command("EVAL", text, len(keys), *keys, *values)
+        return self._checked(verb, reply)
+
+    def _checked(self, verb: str, reply: Any) -> Any:
+        if (
+            verb == "next_due"
+            or isinstance(reply, int)
+            or (isinstance(reply, list) and (reply or verb in _MAY_BE_EMPTY))
+        ):
+            return reply
+        raise UnexpectedReply(
+            f"{self}: the answer to {verb} is {reply!r}: is something else between qlab and the server?"
+        )
+
+    def _pages(self, verb: str, queue: str) -> Iterator[Any]:
+        cursor = "0"
+        while True:
+            page = self._call(verb, queue, cursor)
+            yield from page[1:]
+            cursor = _text(page[0])
+            if cursor == "0":
+                return
+
+    def _ask(self, command: str, *values: object) -> Any:
+        for listener in self._listeners:
+            listener(Statement("Redis", command.lower(), command, " ".join(shortened(str(value)) for value in values)))
+        with self._explained(command):
+            return self._client.execute_command(command, *values)
+
+    def _settings(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in ("appendonly", "appendfsync", "save"):
+            reply = self._ask("CONFIG GET", name)
+            found |= {_text(key): _text(value) for key, value in reply.items()}
+        return found
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        if self._closed:
+            raise QueueClosed()
+        try:
+            yield
+        except redis.exceptions.RedisError as error:
+            raise self._meaning(what, error) from error
+        except OSError as error:
+            raise DriverUnavailable(f"{without_password(self.url)} does not answer: {error}") from error
+
+    def _meaning(self, what: str, error: Exception) -> Exception:
+        said = str(error)
+        code = said.split(" ", 1)[0].rstrip(":")
+        if isinstance(error, redis.exceptions.AuthenticationError):
+            code = code if code in _MEANINGS else "WRONGPASS"
+        if isinstance(error, redis.exceptions.BusyLoadingError):
+            code = "LOADING"
+        if isinstance(error, redis.exceptions.TimeoutError):
+            return DriverUnavailable(
+                f"{without_password(self.url)} did not answer {what} in time: {said}; it may or may not have been done"
+            )
+        if isinstance(error, redis.exceptions.ConnectionError) and code not in _MEANINGS:
+            return DriverUnavailable(
+                f"{without_password(self.url)} does not answer ({said}): is the server running there? redis+embedded:// needs none"
+            )
+        if code == "WRONGTYPE":
+            return UnusableStore(
+                f"{without_password(self.url)}: a key under the prefix {self.prefix!r} is another application's: choose another"
+            )
+        return DriverUnavailable(
+            f"{without_password(self.url)} could not {what}: {_MEANINGS.get(code, 'the server refused')} ({said})"
+        )
+
+    def _statement(self, verb: str, queue: str, values: Sequence[object]) -> Statement:
+        files = ("complete", "reserve") if verb == "complete_and_reserve" else (verb,)
+        argv = " ".join(shortened(str(value)) for value in values)
+        return Statement(
+            "Lua",
+            verb,
+            "\n".join(lua(self.layout, file) for file in files),
+            f"KEYS {self.keys(queue)[0][:-8]}* ARGV {argv}",
+        )
+
+    # -- replies --
+
+    def _reservations(self, queue: str, reply: Sequence[Any], token: str) -> list[Reservation]:
+        return [
+            Reservation(self._job(queue, row), f"{token}-{row[0]}", from_us(row[8]), bool(row[9])) for row in reply[1:]
+        ]
+
+    def _job(self, queue: str, row: Sequence[Any]) -> Job:
+        reserved_at = None if row[7] is None else from_us(row[7])
+        return Job(
+            row[0],
+            _text(row[1]),
+            queue,
+            _text(row[2]),
+            _text(row[3]),
+            row[4],
+            from_us(row[5]),
+            from_us(row[6]),
+            reserved_at,
+        )
+
+
+_MAY_BE_EMPTY = ("recover", "failing", "push", "retry")
+
+
+def check_prefix(prefix: str | None) -> str:
+    """Refuse a prefix that would let queues meet each other.
+
+    Raises:
+        ValueError: It is empty, or missing in production, or would scatter a queue's keys over a cluster.
+    """
+    if prefix is None:
+        if os.environ.get("APP_ENV") == "production":
+            raise ValueError(
+                "APP_ENV is production and no prefix is given: applications that share a Redis would run each other's jobs; "
+                "write redis://…?prefix=NAME"
+            )
+        return DEFAULT_PREFIX
+    if not prefix or "{}" in prefix:
+        raise ValueError(f"prefix is {prefix!r}: use text without an empty pair of braces")
+    return prefix
+
+
+def escaped(queue: str) -> str:
+    """Write a queue's name so that it cannot leave its place in a key."""
+    for character in "%{}:":
+        queue = queue.replace(character, f"%{ord(character):02X}")
+    return queue
+
+
+def _own(client: "redis.Redis") -> "redis.Redis":
+    """Make a client with a pool like another's, but with plain bytes and without resending."""
+    pool = client.connection_pool
+    settings = dict(pool.connection_kwargs)
+    settings |= {
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_error": [],
+        "retry_on_timeout": False,
+        "decode_responses": False,
+    }
+    settings.setdefault("socket_timeout", TIMEOUT)
+    own = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+    return redis.Redis.from_pool(own)
+
+
+def _url_of(client: "redis.Redis", driver: RedisStore) -> str:
+    at = client.connection_pool.connection_kwargs
+    where = f"unix://{at['path']}" if "path" in at else f"redis://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
+    return f"{where}?db={at.get('db', 0)}&layout={driver.layout}&prefix={driver.prefix}&failed_jobs={driver.failed_jobs.url}"
+
+
+def _deadline(now: float, retry_after: float | None) -> int:
+    return NEVER if retry_after is None else us(now) + us(retry_after)
+
+
+def _failing(queue: str, entry: Sequence[str]) -> Failing:
+    uid, token, name, body, attempts, error, traceback, dispatched_at, failed_at = entry
+    times = from_us(int(dispatched_at)), from_us(int(failed_at))
+    return Failing(token, FailedJob(None, uid, queue, name, body, int(attempts), error, traceback, *times))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,25 @@
+"""The contract's order on Redis: one sorted set by the moment from which a job may be reserved.
+
+The keys of a queue, each `prefix:{queue}:` and
+
+| key | kind | what it holds |
+|---|---|---|
+| counters | hash | the last `id` and `seq` given |
+| rows | hash | a job's fields, packed, by id |
+| bodies | hash | a job's payload, by id |
+| uids | hash | a job's id, by uid |
+| failing | hash | failures whose rows are not written yet, by uid |
+| retried | set | rows of failed_jobs that were retried and not yet deleted, as `id:uid` |
+| available | sorted set | `seq:id` of every job, by the moment from which it may be reserved |
+| reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
+"""
+
+from qlab.drivers.redis_store import RedisStore
+
+
+class RedisZsetDriver(RedisStore):
+    """A store on Redis or Valkey, with every job in one sorted set."""
+
+    name = "redis_zset"
+    layout = "zset"
+    key_names = ("counters", "rows", "bodies", "uids", "failing", "retried", "available", "reserved")

@@ -1,0 +1,2 @@
+DELETE FROM jobs WHERE queue = :queue
+RETURNING id;

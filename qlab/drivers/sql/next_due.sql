@@ -1,0 +1,1 @@
+SELECT min(available_at) FROM jobs WHERE queue = :queue;

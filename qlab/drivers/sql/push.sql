@@ -1,0 +1,11 @@
+UPDATE jobs_seq SET seq = seq + :count RETURNING seq;
+
+INSERT INTO jobs (uid, queue, name, payload, dispatched_at, available_at, seq)
+VALUES (:uid, :queue, :name, :payload, :now, :available_at, :seq)
+ON CONFLICT (uid) DO NOTHING
+RETURNING id;
+
+SELECT id, uid, queue, name, payload, attempts, dispatched_at, available_at, reserved_at
+FROM jobs WHERE uid = :uid;
+
+SELECT 1 FROM failed_jobs WHERE uid = :uid;

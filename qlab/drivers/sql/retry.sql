@@ -1,0 +1,4 @@
+SELECT id, uid, queue, name, payload, attempts, error, traceback, dispatched_at, failed_at
+FROM failed_jobs WHERE queue = :queue AND id = :id;
+
+DELETE FROM failed_jobs WHERE id = :id;

@@ -1,0 +1,217 @@
+"""A table as the queue: a claim is one `UPDATE … RETURNING`, and a job can commit with the row that it is about."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from qlab.clock import NEVER, from_us, us
+from qlab.driver import Counts, Driver, Durability
+from qlab.drivers.database import MEMORY, Database, Transaction
+from qlab.drivers.failed_jobs import failed_job, ids_of
+from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.tokens import Tokens
+
+_LOSES_AT_POWER_CUT = {
+    "OFF": "recent jobs, and maybe the file",
+    "NORMAL": "the last moments' commits, never the file's soundness",
+    "FULL": "nothing",
+    "EXTRA": "nothing",
+}
+
+
+class SqliteDriver(Driver):
+    """A store in one SQLite file, beside the application's own tables or alone.
+
+    Args:
+        path: The file, or `:memory:` for one that only this process sees.
+        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`: what a power cut may lose.
+        journal: `WAL` or `DELETE`.
+        timeout: How many seconds a lock is waited for.
+
+    Raises:
+        MissingRequirement: SQLite is older than 3.37.
+        UnusableStore: The file is no database, or has another table of the same name.
+    """
+
+    name = "sqlite"
+
+    def __init__(self, path: str, *, synchronous: str = "NORMAL", journal: str = "WAL", timeout: float = 30.0) -> None:
+        super().__init__()
+        self.database = Database(
+            path, schema=("jobs", "jobs_seq", "failed_jobs"), synchronous=synchronous, journal=journal, timeout=timeout
+        )
+        self.database.listeners = self._listeners
+        self.url = _url(self.database)
+        self._tokens = Tokens()
+
+    @property
+    def description(self) -> str:
+        return self.database.description
+
+    @property
+    def durability(self) -> Durability:
+        if self.database.path == MEMORY:
+            return Durability("everything: the jobs are in the worker's process", "everything", "everything")
+        normal_in_rollback = self.database.journal == "DELETE" and self.database.synchronous == "NORMAL"
+        lost = (
+            "nothing, but rarely the file's soundness"
+            if normal_in_rollback
+            else _LOSES_AT_POWER_CUT[self.database.synchronous]
+        )
+        return Durability("nothing", "nothing", lost)
+
+    def push(
+        self,
+        queue: str,
+        jobs: Sequence[NewJob],
+        *,
+        now: float,
+        resent: bool = False,
+        connection: sqlite3.Connection | None = None,
+    ) -> list[Job]:
+        """Store jobs; with `connection`, in the transaction of an application that has the same file open."""
+        if connection is not None:
+            return _push(self.database.join(connection), queue, jobs, us(now), resent)
+        with self.database.transaction() as transaction:
+            return _push(transaction, queue, jobs, us(now), resent)
+
+    def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
+        return self._reserved(self.database, queue, now, retry_after, limit)
+
+    def complete(self, reservation: Reservation, *, now: float) -> bool:
+        return bool(self.database.run("complete", _fence(reservation)))
+
+    def complete_and_reserve(
+        self, reservation: Reservation, *, now: float, retry_after: float | None
+    ) -> tuple[bool, Reservation | None]:
+        with self.database.transaction() as transaction:
+            completed = bool(transaction.run("complete", _fence(reservation)))
+            following = self._reserved(transaction, reservation.job.queue, now, retry_after, 1)
+        return completed, following[0] if following else None
+
+    def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
+        with self.database.transaction() as transaction:
+            released = bool(transaction.run("release", _fence(reservation) | {"available_at": us(now) + us(delay)}))
+            if released:
+                transaction.run("release", which=1)
+        return released
+
+    def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
+        return bool(self.database.run("extend", _fence(reservation) | {"available_at": us(now) + us(seconds)}))
+
+    def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
+        told = {"attempts": attempts, "error": error, "traceback": traceback, "now": us(now)}
+        with self.database.transaction() as transaction:
+            transaction.run("fail", _fence(reservation) | told)
+            return bool(transaction.run("fail", _fence(reservation), which=1))
+
+    def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
+        with self.database.transaction() as transaction:
+            until = NEVER if force else us(now)
+            rows = transaction.run("recover", {"queue": queue, "now": us(now), "until": until})
+            transaction.run("recover", {"count": len(rows)}, which=1)
+        return [_job(row[1:]) for row in sorted(rows)]
+
+    def clear(self, queue: str, *, now: float) -> int:
+        return len(self.database.run("clear", {"queue": queue}))
+
+    def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
+        values = {"queue": queue, "after": after, "limit": -1 if limit is None else limit}
+        return [failed_job(row) for row in self.database.run("failed", values)]
+
+    def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
+        return [id for id, _ in ids_of(self.database, queue, before)]
+
+    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+        with self.database.transaction() as transaction:
+            rows = [failed_job(row) for id in ids for row in transaction.run("retry", {"queue": queue, "id": id})]
+            again = [NewJob(row.uid, row.name, row.body, now) for row in rows]
+            jobs = _push(transaction, queue, again, us(now), resent=False)
+            for row in rows:
+                transaction.run("retry", {"id": row.id}, which=1)
+        return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
+
+    def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
+        with self.database.transaction() as transaction:
+            return [id for id in ids if transaction.run("forget", {"queue": queue, "id": id})]
+
+    def counts(self, queue: str, *, now: float) -> Counts:
+        return Counts(*self.database.run("counts", {"queue": queue, "now": us(now)})[0])
+
+    def jobs(self, queue: str, *, now: float) -> list[Job]:
+        return [_job(row) for row in self.database.run("jobs", {"queue": queue})]
+
+    def next_due(self, queue: str, *, now: float) -> float | None:
+        first = self.database.run("next_due", {"queue": queue})[0][0]
+        return None if first is None or first == NEVER else max(now, from_us(first))
+
+    def check(self, queue: str, *, now: float) -> list[str]:
+        problems = [str(row[0]) for row in self.database.run("check") if row[0] != "ok"]
+        odd = self.database.run("check", {"queue": queue}, which=1)
+        return problems + [f"job {row[0]} has a reservation without a token, or a token without one" for row in odd]
+
+    def blocked(self) -> float:
+        return self.database.blocked()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _reserved(
+        self, source: Database | Transaction, queue: str, now: float, retry_after: float | None, limit: int
+    ) -> list[Reservation]:
+        moment = us(now)
+        token = self._tokens.next()
+        deadline = NEVER if retry_after is None else moment + us(retry_after)
+        values = {"queue": queue, "now": moment, "deadline": deadline, "token": token, "limit": limit}
+        rows = source.run("reserve", values)
+        if len(rows) > 1:
+            rows.sort()
+        at, until = from_us(moment), from_us(deadline)
+        return [
+            Reservation(
+                Job(id, uid, queue, name, body, attempts, from_us(dispatched_at), until, at),
+                f"{token}-{id}",
+                from_us(since),
+                bool(ran_out),
+            )
+            for since, _, ran_out, id, uid, name, body, attempts, dispatched_at in rows
+        ]
+
+
+def _push(transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int, resent: bool) -> list[Job]:
+    if not jobs:
+        return []
+    last = transaction.run("push", {"count": len(jobs)})[0][0]
+    first = last - len(jobs) + 1
+    return [_push_one(transaction, queue, job, now, first + i, resent) for i, job in enumerate(jobs)]
+
+
+def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:
+    available_at = max(now, us(job.available_at))
+    new = Job(0, job.uid, queue, job.name, job.body, 0, from_us(now), from_us(available_at))
+    if resent and transaction.run("push", {"uid": job.uid}, which=3):
+        return new
+    values: dict[str, Any] = {
+        "uid": job.uid, "queue": queue, "name": job.name, "payload": job.body,
+        "now": now, "available_at": available_at, "seq": seq,
+    }  # fmt: skip
+    rows = transaction.run("push", values, which=1)
+    return new._replace(id=rows[0][0]) if rows else _job(transaction.run("push", {"uid": job.uid}, which=2)[0])
+
+
+def _fence(reservation: Reservation) -> dict[str, Any]:
+    return {"id": reservation.job.id, "token": reservation.token}
+
+
+def _job(row: Sequence[Any]) -> Job:
+    id, uid, queue, name, body, attempts, dispatched_at, available_at, reserved_at = row
+    held = None if reserved_at is None else from_us(reserved_at)
+    return Job(id, uid, queue, name, body, attempts, from_us(dispatched_at), from_us(available_at), held)
+
+
+def _url(database: Database) -> str:
+    asked = {"synchronous": (database.synchronous, "NORMAL"), "journal": (database.journal, "WAL")}
+    options = "&".join(f"{name}={value}" for name, (value, usual) in asked.items() if value != usual)
+    path = database.path if database.path == MEMORY else quote(database.path)
+    return f"sqlite:///{path}" + (f"?{options}" if options and database.path != MEMORY else "")

@@ -1,0 +1,86 @@
+"""qlab: a queue lab.
+
+Dispatch jobs, step workers with `work_once` under a clock that only moves when you move it, and look at what happened.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qlab import drivers, frames, plots
+    from qlab.clock import Clock, SimulatedClock, SystemClock
+    from qlab.comparison import Comparison, compare
+    from qlab.driver import Counts, Driver
+    from qlab.job import Attempt, FailedJob, Job, JobState, Release, Reservation
+    from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Superseded, Unknown
+    from qlab.policy import Policy
+    from qlab.queue import Queue
+    from qlab.scenario import Scenario
+    from qlab.simulation import Run, simulate
+    from qlab.trace import Event, Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attempt",
+    "Clock",
+    "Comparison",
+    "Completed",
+    "Counts",
+    "Driver",
+    "Event",
+    "Failed",
+    "FailedJob",
+    "Idle",
+    "Job",
+    "JobState",
+    "Outcome",
+    "Policy",
+    "Queue",
+    "Release",
+    "Released",
+    "Reservation",
+    "Retrying",
+    "Run",
+    "Scenario",
+    "SimulatedClock",
+    "Superseded",
+    "SystemClock",
+    "Trace",
+    "Unknown",
+    "compare",
+    "drivers",
+    "frames",
+    "plots",
+    "simulate",
+]
+
+_MODULES = ("drivers", "frames", "plots")
+_NAMES = {
+    "clock": ("Clock", "SimulatedClock", "SystemClock"),
+    "comparison": ("Comparison", "compare"),
+    "driver": ("Counts", "Driver"),
+    "job": ("Attempt", "FailedJob", "Job", "JobState", "Release", "Reservation"),
+    "outcome": ("Completed", "Failed", "Idle", "Outcome", "Released", "Retrying", "Superseded", "Unknown"),
+    "policy": ("Policy",),
+    "queue": ("Queue",),
+    "scenario": ("Scenario",),
+    "simulation": ("Run", "simulate"),
+    "trace": ("Event", "Trace"),
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve a name when it is first used, so that `import qlab` needs none of the packages behind it."""
+    if name in _MODULES:
+        return import_module(f"qlab.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'qlab' has no attribute {name!r}")
+    value = getattr(import_module(f"qlab.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,506 @@
+"""The queue: dispatch jobs, step workers with `work_once`, look at what failed, try it again."""
+
+import logging
+import math
+import sqlite3
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Literal, Self, TypeVar
+
+from qlab import drivers, payload
+from qlab.clock import Clock, SystemClock, duration
+from qlab.driver import Counts, Driver, Statement
+from qlab.drivers.sqlite import SqliteDriver
+from qlab.errors import DriverUnavailable, QueueClosed, UnknownFailedJob
+from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
+from qlab.outcome import Outcome
+from qlab.policy import Backoff, Policy
+from qlab.registry import Handler, Registry, Tries, checked_name
+from qlab.show import Table
+from qlab.steps import Ended, Steps
+from qlab.tokens import Tokens
+from qlab.trace import Kind, Trace
+
+Decorated = TypeVar("Decorated", bound=Handler)
+Item = TypeVar("Item")
+
+CHUNK = 500
+"""How many jobs `dispatch_many` stores in one transaction or script."""
+
+_log = logging.getLogger("qlab")
+
+_FAILED_AT_ONCE = 100
+
+
+class Queue:
+    """A queue of jobs in a store, the handlers that run them, and the trace of what happened.
+
+    Args:
+        driver: The store, or its address such as `sqlite:///jobs.db`.
+        policy: Tries, backoff and reservations.
+        clock: Where the time of jobs comes from; the machine's clock by default.
+        name: Which queue of the store.
+        context: What handlers get as `job.context`, usually the application's database.
+        payload_limit: How many bytes of UTF-8 an encoded payload may have.
+
+    Raises:
+        ValueError: The name is empty, too long, or no Unicode text.
+    """
+
+    def __init__(
+        self,
+        driver: Driver | str,
+        *,
+        policy: Policy | None = None,
+        clock: Clock | None = None,
+        name: str = "default",
+        context: Any = None,
+        payload_limit: int = payload.LIMIT,
+    ) -> None:
+        self.name = checked_name(name, "the queue's name")
+        self.driver = drivers.open(driver) if isinstance(driver, str) else driver
+        self.clock: Clock = clock or SystemClock()
+        self.payload_limit = payload_limit
+        self.trace = Trace()
+        self._registry = Registry()
+        self._steps = Steps(self.driver, self.name, policy or Policy(), self.clock, self._registry, self.trace, context)
+        self._steps.verbs = AttemptVerbs(self._extend, self._progress, self._dispatch_from)
+        self._uids = Tokens()
+        self._closed = False
+
+    @property
+    def policy(self) -> Policy:
+        """The rules."""
+        return self._steps.policy
+
+    @property
+    def context(self) -> Any:
+        """What handlers get as `job.context`."""
+        return self._steps.context
+
+    # -- handlers --
+
+    def handler(
+        self,
+        name: str,
+        *,
+        tries: Tries = "policy",
+        backoff: Backoff | Literal["policy"] = "policy",
+    ) -> Callable[[Decorated], Decorated]:
+        """Register the function below as the handler of a name; run again, the latest wins.
+
+        A handler takes an `Attempt`. Raising means that the attempt failed; returning `Release(delay)` gives the job back. A
+        generator handler yields the seconds that it spends.
+
+        Args:
+            name: The handler's name.
+            tries: How many attempts its jobs have; the policy's by default.
+            backoff: How long its jobs wait between attempts; the policy's by default.
+        """
+        checked_name(name, "the handler's name")
+
+        def register(run: Decorated) -> Decorated:
+            self._registry.add(name, run, tries, backoff)
+            return run
+
+        return register
+
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """The names that have a handler, sorted."""
+        return self._registry.names
+
+    # -- dispatch --
+
+    def dispatch(self, name: str, payload: Any = None, *, connection: sqlite3.Connection | None = None) -> Job:
+        """Store a job that may be reserved from now on.
+
+        Args:
+            name: The handler's name.
+            payload: Any JSON value.
+            connection: An application's connection to the same SQLite file: the job commits, or rolls back, with what the
+                application does in its transaction.
+
+        Returns:
+            The job.
+
+        Raises:
+            UnknownHandler: No handler has this name; near names are suggested.
+            InvalidPayload: The payload is no JSON value, or too large. Nothing was stored.
+            DriverUnavailable: The store did not answer; the job may or may not be there.
+        """
+        now = self.clock.now()
+        return self._dispatch([(name, payload)], now, now, connection)[0]
+
+    def dispatch_later(
+        self, name: str, payload: Any = None, *, delay: float, connection: sqlite3.Connection | None = None
+    ) -> Job:
+        """Store a job that may be reserved `delay` seconds from now; else like `dispatch`.
+
+        Raises:
+            ValueError: The delay is negative, NaN or infinite.
+        """
+        now = self.clock.now()
+        return self._dispatch([(name, payload)], now, now + duration(delay, "delay"), connection)[0]
+
+    def dispatch_at(
+        self, name: str, payload: Any = None, *, at: float | datetime, connection: sqlite3.Connection | None = None
+    ) -> Job:
+        """Store a job that may be reserved from a moment on; a moment in the past counts as now. Else like `dispatch`.
+
+        Args:
+            name: The handler's name.
+            payload: Any JSON value.
+            at: The clock's seconds, or an aware datetime.
+            connection: As in `dispatch`.
+
+        Raises:
+            ValueError: The datetime is naive, or the clock does not know which day its 0 is.
+        """
+        moment = self.clock.moment(at)
+        if moment == math.inf:
+            raise ValueError(f"at is {at!r}: use a moment that comes")
+        now = self.clock.now()
+        return self._dispatch([(name, payload)], now, max(now, moment), connection)[0]
+
+    def dispatch_many(self, jobs: Iterable[tuple[str, Any]], *, delay: float = 0.0) -> list[Job]:
+        """Store many jobs, in order, 500 in a transaction so that each write stays short.
+
+        All are checked before the first is stored. Where the store fails on the way, the chunks before are there.
+
+        Args:
+            jobs: `(name, payload)` pairs.
+            delay: How many seconds later they may be reserved.
+
+        Returns:
+            The jobs.
+        """
+        now = self.clock.now()
+        return self._dispatch(list(jobs), now, now + duration(delay, "delay"))
+
+    # -- work --
+
+    def work_once(self, now: float | None = None, *, worker: str = "") -> Outcome:
+        """Reserve the next due job, run its handler, settle it, and say how it ended; `Idle` when nothing is due.
+
+        Never raises for what a handler did: whatever it raises is a failed attempt, except a KeyboardInterrupt.
+
+        Args:
+            now: The moment for all of it, in seconds, which leaves the clock alone; the clock's by default.
+            worker: Who does it, for the trace.
+
+        Raises:
+            DriverUnavailable: The store did not answer, and nothing was reserved.
+        """
+        self._check_open()
+        return self._steps.work_once(now, worker)
+
+    def drain(self, until: float | None = None, *, worker: str = "") -> "Table[Outcome]":
+        """Work until nothing is due.
+
+        Args:
+            until: A moment in seconds up to which the clock jumps (a machine's clock is waited for) from due time to due
+                time; by default the work stays at its moment. `math.inf` goes on until no job is left that will ever be due.
+            worker: Who does it, for the trace.
+
+        Returns:
+            How each job ended, in order.
+        """
+        self._check_open()
+        outcomes: Table[Outcome] = Table(self._steps.drain(worker))
+        while until is not None and (due := self.next_due()) is not None and due <= until:
+            self._wait_until(due)
+            outcomes += self._steps.drain(worker)
+        if until is not None and until != math.inf:
+            self._wait_until(until)
+        return outcomes
+
+    def reserve(self, now: float | None = None, *, worker: str = "") -> Reservation | None:
+        """Reserve the next due job and stop there, as a worker does that is about to run it.
+
+        `finish` runs and settles it; `crash` makes the worker vanish.
+
+        Returns:
+            What the worker holds; None when nothing is due.
+        """
+        self._check_open()
+        return self._steps.reserve(now, worker)
+
+    def finish(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> Outcome:
+        """Run the handler of a reserved job and settle it, as late as you like.
+
+        Args:
+            reservation: What `reserve` gave.
+            now: The moment, in seconds; a generator handler settles at that plus what it yields. The clock's by default.
+            worker: Who does it, for the trace.
+        """
+        self._check_open()
+        return self._steps.finish(reservation, now, worker)
+
+    def steps(
+        self, reservation: Reservation, now: float | None = None, *, worker: str = ""
+    ) -> Generator[float, None, Ended]:
+        """Run the handler of a reserved job as a generator of the seconds that it spends; its value is how it ended.
+
+        For those who move time themselves. A job whose attempts are used up is not run: it ends with `AttemptsExhausted`.
+        """
+        return self._steps.run(reservation, now, worker)
+
+    def settle(self, reservation: Reservation, ended: Ended, now: float | None = None, *, worker: str = "") -> Outcome:
+        """Complete, release or fail a job by how its handler ended, and record it."""
+        self._check_open()
+        return self._steps.settle(reservation, ended, now, worker)
+
+    def crash(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> None:
+        """Let the worker that holds a job vanish: the store is told nothing, the trace is."""
+        job = reservation.job
+        moment = self.clock.now() if now is None else now
+        self.trace.record(moment, Kind.CRASHED, job.id, job.name, job.attempts, worker)
+
+    def recover(self, *, force: bool = False) -> "Table[Job]":
+        """Make jobs ready again whose reservation has run out.
+
+        Args:
+            force: Take every reservation, run out or not. Only for a single process that has just booted and is alone: it
+                robs each worker that is alive, whose job then runs twice.
+
+        Returns:
+            The jobs.
+        """
+        self._check_open()
+        now = self.clock.now()
+        if force:
+            _log.warning("queue=%s: recovers every reservation; a worker that is alive is robbed of its job", self.name)
+        recovered = self.driver.recover(self.name, now=now, force=force)
+        for job in recovered:
+            self.trace.record(now, Kind.RECOVERED, job.id, job.name, job.attempts, until=job.available_at)
+        return Table(recovered)
+
+    def clear(self) -> int:
+        """Delete every job that is waiting or reserved, and say how many; failed jobs stay."""
+        self._check_open()
+        now = self.clock.now()
+        cleared = self.driver.clear(self.name, now=now)
+        self.trace.record(now, Kind.CLEARED, detail=f"{cleared} jobs")
+        return cleared
+
+    # -- failed jobs --
+
+    def failed(self, *, limit: int | None = None) -> "Table[FailedJob]":
+        """List the failed jobs, the oldest first.
+
+        Args:
+            limit: How many at the most; all by default.
+        """
+        self._check_open()
+        return Table(self.driver.failed(self.name, limit=limit))
+
+    def retry(self, which: int | Literal["all"]) -> int:
+        """Move failed jobs back to the queue, with their attempts reset.
+
+        Args:
+            which: A failed job's id, or `"all"` for those of this queue.
+
+        Returns:
+            How many were moved.
+
+        Raises:
+            UnknownFailedJob: No failed job has this id.
+        """
+        ids = self._failed_ids(which)
+        moved = 0
+        for chunk in _chunks(ids, _FAILED_AT_ONCE):
+            now = self.clock.now()
+            retried = self.driver.retry(self.name, chunk, now=now)
+            moved += len(retried)
+            for failed_id, job in retried:
+                if job.id:
+                    self.trace.record(
+                        now, Kind.RETRIED, job.id, job.name, until=job.available_at, detail=f"failed job {failed_id}"
+                    )
+        if which != "all" and not moved:
+            raise UnknownFailedJob(
+                f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
+            )
+        return moved
+
+    def forget(self, which: int | Literal["all"], *, before: float | datetime | None = None) -> int:
+        """Delete failed jobs for good.
+
+        Args:
+            which: A failed job's id, or `"all"` for those of this queue.
+            before: With `"all"`: only those that failed at this moment or before it (seconds or an aware datetime).
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            UnknownFailedJob: No failed job has this id.
+        """
+        if before is not None and which != "all":
+            raise ValueError(f"forget({which!r}, before=…): before goes with 'all'")
+        ids = self._failed_ids(which, None if before is None else self.clock.moment(before))
+        forgotten = 0
+        for chunk in _chunks(ids, _FAILED_AT_ONCE):
+            now = self.clock.now()
+            gone = self.driver.forget(self.name, chunk)
+            forgotten += len(gone)
+            for failed_id in gone:
+                self.trace.record(now, Kind.FORGOTTEN, failed_id)
+        if which != "all" and not forgotten:
+            raise UnknownFailedJob(
+                f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
+            )
+        return forgotten
+
+    # -- reading --
+
+    def counts(self) -> Counts:
+        """Count the jobs by state, now."""
+        self._check_open()
+        return self.driver.counts(self.name, now=self.clock.now())
+
+    def jobs(self, state: JobState | str | None = None) -> "Table[Job]":
+        """List the jobs that are waiting or reserved, in the order in which they may be reserved.
+
+        Args:
+            state: Only those in this state now: `delayed`, `ready` or `reserved`.
+        """
+        self._check_open()
+        now = self.clock.now()
+        wanted = None if state is None else _state(state)
+        found = self.driver.jobs(self.name, now=now)
+        return Table(job for job in found if wanted is None or job.state(now) is wanted)
+
+    def next_due(self) -> float | None:
+        """Tell the earliest moment, from now on, at which a job may be reserved; None where no such moment comes."""
+        self._check_open()
+        return self.driver.next_due(self.name, now=self.clock.now())
+
+    def statements(self) -> AbstractContextManager[list[Statement]]:
+        """Collect the SQL, or the script calls, as they run while the context is open.
+
+        Example:
+            `with queue.statements() as seen: queue.work_once()`, then `seen[0].text`.
+        """
+        self._check_open()
+        return self.driver.statements()
+
+    # -- life --
+
+    def close(self) -> None:
+        """Close the queue and its driver; closing twice is harmless."""
+        self._closed = True
+        self.driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} on {'closed ' if self._closed else ''}{self.driver!r}>"
+
+    # -- dispatching --
+
+    def _dispatch(
+        self,
+        jobs: Sequence[tuple[str, Any]],
+        now: float,
+        available_at: float,
+        connection: sqlite3.Connection | None = None,
+        worker: str = "",
+    ) -> list[Job]:
+        self._check_open()
+        new = [self._new_job(name, value, available_at) for name, value in jobs]
+        detail = "" if connection is None else "in the application's transaction"
+        stored: list[Job] = []
+        for chunk in _chunks(new, CHUNK):
+            pushed = self._push(chunk, now, connection)
+            self._steps.record_wait(now, worker)
+            stored += pushed
+            for job in pushed:
+                until = job.available_at
+                self.trace.record(now, Kind.DISPATCHED, job.id, job.name, 0, worker, until=until, detail=detail)
+        return stored
+
+    def _new_job(self, name: str, value: Any, available_at: float) -> NewJob:
+        self._registry.find(name)
+        what = f"handler {name!r}, queue {self.name!r}"
+        return NewJob(self._uids.next(), name, payload.encode(value, what=what, limit=self.payload_limit), available_at)
+
+    def _push(self, jobs: Sequence[NewJob], now: float, connection: sqlite3.Connection | None) -> list[Job]:
+        if connection is not None:
+            if not isinstance(self.driver, SqliteDriver):
+                raise TypeError(
+                    f"connection= needs the sqlite driver, this queue is on {self.driver.name}: "
+                    "only in one SQLite file do a row and its job commit together"
+                )
+            return self.driver.push(self.name, jobs, now=now, connection=connection)
+        try:
+            return self.driver.push(self.name, jobs, now=now)
+        except DriverUnavailable:
+            # The jobs may be there: their uids make it safe to send them once more.
+            return self.driver.push(self.name, jobs, now=now, resent=True)
+
+    # -- what an attempt can ask for --
+
+    def _extend(self, attempt: Attempt, seconds: float) -> bool:
+        if duration(seconds, "extend") == 0:
+            raise ValueError("extend(0) would give the job to the next worker: use a number of seconds above 0")
+        now = self._steps.running_at
+        if self.driver.extend(attempt.reservation, now=now, seconds=seconds):
+            self._record(Kind.EXTENDED, attempt, now, until=now + seconds)
+            return True
+        self._record(Kind.SUPERSEDED, attempt, now, detail="extend")
+        return False
+
+    def _progress(self, attempt: Attempt, done: int, total: int) -> None:
+        self._record(Kind.PROGRESSED, attempt, self._steps.running_at, detail=f"{done} of {total}")
+
+    def _dispatch_from(self, attempt: Attempt, name: str, value: Any, delay: float) -> Job:
+        now, worker = self._steps.running_at, self._steps.running_worker
+        return self._dispatch([(name, value)], now, now + duration(delay, "delay"), worker=worker)[0]
+
+    def _record(
+        self, kind: Kind, attempt: Attempt, now: float, *, until: float | None = None, detail: str = ""
+    ) -> None:
+        worker = self._steps.running_worker
+        self.trace.record(now, kind, attempt.id, attempt.name, attempt.number, worker, until=until, detail=detail)
+
+    # -- small things --
+
+    def _wait_until(self, moment: float) -> None:
+        ahead = moment - self.clock.now()
+        if ahead > 0:
+            self.clock.spend(ahead)
+
+    def _failed_ids(self, which: int | Literal["all"], before: float | None = None) -> list[int]:
+        self._check_open()
+        if which == "all":
+            return self.driver.failed_ids(self.name, before=before)
+        if isinstance(which, bool) or not isinstance(which, int):
+            raise TypeError(f"{which!r} is no failed job's id: use an integer, or 'all'")
+        return [which]
+
+    def _check_found(self, which: int | Literal["all"], found: int) -> int:
+        if which != "all" and not found:
+            raise UnknownFailedJob(f"no failed job of the queue {self.name!r} has the id {which}: failed() lists them")
+        return found
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise QueueClosed
+
+
+def _state(state: JobState | str) -> JobState:
+    choices = (JobState.DELAYED, JobState.READY, JobState.RESERVED)
+    if state not in choices:
+        raise ValueError(f"state is {state!r}: use {', '.join(choices)}; failed() lists the failed jobs")
+    return JobState(state)
+
+
+def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

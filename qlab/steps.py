@@ -1,0 +1,278 @@
+"""One step of a worker: reserve, run, settle, record. Everything that works a queue goes through here."""
+
+import inspect
+import logging
+import random
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from qlab.clock import Clock, SystemClock, duration, pause
+from qlab.driver import Driver
+from qlab.errors import AttemptsExhausted, DriverUnavailable, InternalHandlerError
+from qlab.escape import error_text, traceback_text
+from qlab.job import Attempt, AttemptVerbs, Release, Reservation
+from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
+from qlab.policy import Policy
+from qlab.registry import Registry
+from qlab.show import seconds as shown
+from qlab.trace import Kind, Trace
+
+_SETTLE_TRIES = 3
+_BLOCKED = 0.001
+_log = logging.getLogger("qlab")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a handler ended.
+
+    Attributes:
+        returned: What it returned.
+        error: What it raised; None where it returned.
+    """
+
+    returned: Any = None
+    error: BaseException | None = None
+
+
+class Steps:
+    """The steps of a queue's workers; it knows the store, the rules and the handlers, and records into the trace.
+
+    Attributes:
+        policy: The rules; they may be exchanged for others between two steps.
+        context: What handlers get as `job.context`.
+        verbs: What an attempt can ask for.
+    """
+
+    verbs: AttemptVerbs
+
+    def __init__(
+        self, driver: Driver, queue: str, policy: Policy, clock: Clock, registry: Registry, trace: Trace, context: Any
+    ) -> None:
+        self.driver = driver
+        self.policy = policy
+        self.clock = clock
+        self.context = context
+        self._queue = queue
+        self._registry = registry
+        self._trace = trace
+        self._random = random.Random(policy.seed)
+        self._running = threading.local()
+
+    # -- the step --
+
+    def work_once(self, now: float | None, worker: str) -> Outcome:
+        """Reserve the next due job, run its handler, settle it, record it."""
+        held = self.reserve(now, worker)
+        return Idle(self._at(now)) if held is None else self.finish(held, now, worker)
+
+    def reserve(self, now: float | None, worker: str) -> Reservation | None:
+        """Reserve the next due job."""
+        moment = self._at(now)
+        found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after)
+        return self._record_reserved(found[0] if found else None, moment, worker)
+
+    def finish(self, held: Reservation, now: float | None, worker: str) -> Outcome:
+        """Run and settle a reserved job; time goes by as its handler yields it."""
+        ended, spent = self._run_through(held, now, worker)
+        return self.settle(held, ended, None if now is None else now + spent, worker)
+
+    def run(self, held: Reservation, now: float | None, worker: str) -> Generator[float, None, Ended]:
+        """Run a reserved job's handler as a generator of the seconds that it spends; its value is how it ended."""
+        tries, _ = self._registry.rules(held.job.name, self.policy)
+        if tries is not None and held.job.attempts > tries:
+            return Ended(error=AttemptsExhausted())
+        self._running.now, self._running.worker = now, worker
+        try:
+            returned = self._registry.find(held.job.name).run(Attempt(held, self.context, self.verbs))
+            if inspect.isgenerator(returned):
+                returned = yield from self._yielded(returned, now, worker)
+            return Ended(_checked(returned))
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # whatever a handler raises is its attempt's failure, never the worker's
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            return Ended(error=error)
+        finally:
+            self._running.now, self._running.worker = None, ""
+
+    def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
+        """Complete, release or fail a job by how its handler ended."""
+        moment, job = self._at(now), held.job
+        told = (job.id, job.name, job.attempts, moment)
+        if ended.error is not None:
+            outcome = self._after_error(held, ended.error, moment)
+        elif isinstance(ended.returned, Release):
+            delay = ended.returned.delay
+            outcome = self._tell("release", held, Released(*told, moment + delay), delay=delay)
+        else:
+            outcome = self._tell("complete", held, Completed(*told))
+        return self._record(held, outcome, worker)
+
+    def drain(self, worker: str) -> Iterator[Outcome]:
+        """Work until nothing is due; each job is completed and the next reserved in one transaction or script."""
+        held = self.reserve(None, worker)
+        while held is not None:
+            ended, _ = self._run_through(held, None, worker)
+            if ended.error is None and not isinstance(ended.returned, Release):
+                outcome, held = self._complete_and_reserve(held, worker)
+            else:
+                outcome = self.settle(held, ended, None, worker)
+                held = self.reserve(None, worker)
+            yield outcome
+
+    # -- running --
+
+    @property
+    def running_at(self) -> float:
+        """The moment of the attempt that this thread runs, in seconds; the clock's where it runs none."""
+        now: float | None = getattr(self._running, "now", None)
+        return self.clock.now() if now is None else now
+
+    @property
+    def running_worker(self) -> str:
+        """The worker whose attempt this thread runs."""
+        worker: str = getattr(self._running, "worker", "")
+        return worker
+
+    def _run_through(self, held: Reservation, now: float | None, worker: str) -> tuple[Ended, float]:
+        steps, spent = self.run(held, now, worker), 0.0
+        while True:
+            try:
+                seconds = next(steps)
+            except StopIteration as stop:
+                return stop.value, spent
+            spent += seconds
+            if now is None:
+                self.clock.spend(seconds)
+
+    def _yielded(self, steps: Generator[Any, Any, Any], now: float | None, worker: str) -> Generator[float, None, Any]:
+        try:
+            while True:
+                try:
+                    seconds = next(steps)
+                except StopIteration as stop:
+                    return stop.value
+                yield _spent(seconds)
+                now = None if now is None else now + seconds
+                # Between two steps another attempt may have run on this thread.
+                self._running.now, self._running.worker = now, worker
+        finally:
+            steps.close()
+
+    # -- settling --
+
+    def _after_error(self, held: Reservation, error: BaseException, now: float) -> Outcome:
+        job = held.job
+        tries, backoff = self._registry.rules(job.name, self.policy)
+        text = error_text(error)
+        if tries is None or job.attempts < tries:
+            delay = self.policy.delay(job.attempts, self._random, backoff)
+            return self._tell(
+                "release", held, Retrying(job.id, job.name, job.attempts, now, text, now + delay), delay=delay
+            )
+        failed = Failed(job.id, job.name, min(job.attempts, tries), now, text)
+        traceback = "" if isinstance(error, AttemptsExhausted) else traceback_text(error)
+        outcome = self._tell("fail", held, failed, attempts=failed.attempt, error=text, traceback=traceback)
+        if outcome is failed:
+            _log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
+        return outcome
+
+    def _tell(self, verb: str, held: Reservation, outcome: Settled, **how: Any) -> Outcome:
+        """Tell the store how a job ended, a bounded number of times where it does not answer.
+
+        A repeat that finds the token gone is unknown, not superseded: the call before may be the one that settled it.
+        """
+        told = (outcome.job, outcome.name, outcome.attempt, outcome.at)
+        problem: DriverUnavailable | None = None
+        for tried in range(_SETTLE_TRIES):
+            try:
+                done = getattr(self.driver, verb)(held, now=outcome.at, **how)
+            except DriverUnavailable as error:
+                problem = error
+                pause(0.01 * tried)
+                continue
+            if done:
+                return outcome
+            break
+        if problem is None:
+            return Superseded(*told, verb)
+        return Unknown(*told, error_text(problem), held.reserved_until)
+
+    def _complete_and_reserve(self, held: Reservation, worker: str) -> tuple[Outcome, Reservation | None]:
+        now, job = self.clock.now(), held.job
+        try:
+            done, following = self.driver.complete_and_reserve(held, now=now, retry_after=self.policy.retry_after)
+        except DriverUnavailable as error:
+            # The job may be done and the next one reserved, which then runs out: nothing is repeated that may have been done.
+            unknown = Unknown(job.id, job.name, job.attempts, now, error_text(error), held.reserved_until)
+            return self._record(held, unknown, worker), self.reserve(None, worker)
+        told = (job.id, job.name, job.attempts, now)
+        outcome = self._record(held, Completed(*told) if done else Superseded(*told, "complete"), worker)
+        return outcome, self._record_reserved(following, now, worker)
+
+    # -- recording --
+
+    def record_wait(self, now: float, worker: str) -> None:
+        """Record that the store's lock was waited for, where it was worth telling."""
+        blocked = self.driver.blocked()
+        if blocked > _BLOCKED and isinstance(self.clock, SystemClock):
+            self._trace.record(now, Kind.BLOCKED, worker=worker, since=now - blocked, detail=shown(blocked))
+
+    def _record_reserved(self, held: Reservation | None, now: float, worker: str) -> Reservation | None:
+        self.record_wait(now, worker)
+        if held is None:
+            self._trace.record(now, Kind.MISSED, worker=worker)
+            return None
+        job, since = held.job, held.claimable_since
+        if held.ran_out:
+            self._trace.record(now, Kind.EXPIRED, job.id, job.name, job.attempts - 1, worker, until=since)
+        self._trace.record(now, Kind.RESERVED, job.id, job.name, job.attempts, worker, since, job.available_at)
+        return held
+
+    def _record(self, held: Reservation, outcome: Outcome, worker: str) -> Outcome:
+        job = held.job
+        if not isinstance(outcome, Settled):
+            return outcome
+        kind, until, detail = _event(outcome)
+        if kind is not None:
+            self._trace.record(outcome.at, kind, job.id, job.name, outcome.attempt, worker, until=until, detail=detail)
+        self.record_wait(outcome.at, worker)
+        return outcome
+
+    def _at(self, now: float | None) -> float:
+        return self.clock.now() if now is None else self.clock.moment(now)
+
+
+def _spent(seconds: Any) -> float:
+    try:
+        return duration(seconds, "what the handler yields")
+    except (TypeError, ValueError) as error:
+        raise InternalHandlerError(f"a generator handler yields the seconds that it spends: {error}") from error
+
+
+def _checked(returned: Any) -> Any:
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise InternalHandlerError("the handler returned a coroutine, which nobody awaits: use def, not async def")
+    if isinstance(returned, Release):
+        return Release(duration(returned.delay, "the delay of Release"))
+    return returned
+
+
+def _event(outcome: Settled) -> tuple[Kind | None, float | None, str]:
+    match outcome:
+        case Completed():
+            return Kind.COMPLETED, None, ""
+        case Released():
+            return Kind.RELEASED, outcome.available_at, ""
+        case Retrying():
+            return Kind.RELEASED, outcome.available_at, outcome.error
+        case Failed():
+            return Kind.FAILED, None, outcome.error
+        case Superseded():
+            return Kind.SUPERSEDED, None, outcome.verb
+    return None, None, ""

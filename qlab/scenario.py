@@ -1,10 +1,12 @@
 """What happens in an experiment: one thing for every way of running it, with a small library of named ones."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from qlab.clock import duration
 from qlab.policy import Policy
 
 
@@ -30,27 +32,25 @@ class Behaviour(NamedTuple):
     Attributes:
         seconds: How long an attempt takes.
         fails: How many attempts raise before one succeeds; None for every one.
-        late_by: How many seconds more the first attempt of a job takes: beyond its reservation, it makes a late worker.
-        says: The text of its error.
+        late_by: How many seconds more the first attempt takes: past its reservation, it makes a late worker.
+        error: What it says when it raises.
     """
 
     seconds: float = 0.0
     fails: int | None = 0
     late_by: float = 0.0
-    says: str = "no luck"
+    error: str = "no luck this time"
 
 
 class Crash(NamedTuple):
     """A worker that vanishes with a job in hand.
 
     Attributes:
-        worker: Which worker, from 1.
-        job: At the start of which job of its own, from 1.
-        back_after: After how many seconds it is started again; None for never.
+        name: The handler's name: the worker that reserves the first job of it vanishes.
+        back_after: After how many seconds the worker is started again; None for never.
     """
 
-    worker: int
-    job: int
+    name: str
     back_after: float | None = None
 
 
@@ -60,6 +60,7 @@ class Scenario:
 
     Attributes:
         name: What it is called.
+        about: What it shows, in a sentence.
         arrivals: What is dispatched when.
         handlers: How each handler behaves, by its name.
         workers: How many workers there are, from 1.
@@ -67,25 +68,97 @@ class Scenario:
         faults: What goes wrong.
         policy: The queue's rules.
         seed: Where random numbers start.
-        about: What it shows, in a sentence.
+
+    Raises:
+        ValueError: A value is out of its range, or a job or fault names no handler.
     """
 
     name: str
     arrivals: tuple[Arrival, ...]
     handlers: Mapping[str, Behaviour]
+    about: str = ""
     workers: int = 1
     poll: float = 1.0
     faults: tuple[Crash, ...] = ()
     policy: Policy = field(default_factory=Policy)
     seed: int = 0
-    about: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
         if self.workers < 1:
             raise ValueError(f"workers is {self.workers}: use a number from 1")
-        if self.poll <= 0:
-            raise ValueError(f"poll is {self.poll} s: use a number of seconds above 0")
-        unknown = {arrival.name for arrival in self.arrivals} - set(self.handlers)
-        if unknown:
-            raise ValueError(f"the scenario dispatches {sorted(unknown)}, which no handler of it runs")
+        if duration(self.poll, "poll") == 0:
+            raise ValueError("poll is 0 s: use a number of seconds above 0")
+        named = {arrival.name for arrival in self.arrivals} | {fault.name for fault in self.faults}
+        if unknown := sorted(named - set(self.handlers)):
+            raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(self.handlers)}")
+
+
+def named(name: str, *, seed: int = 0) -> Scenario:
+    """Make one of the named scenarios.
+
+    Args:
+        name: One of `NAMED`.
+        seed: Where its random numbers start.
+
+    Raises:
+        ValueError: None has this name.
+    """
+    if name not in NAMED:
+        raise ValueError(f"there is no scenario {name!r}: use one of {', '.join(NAMED)}")
+    return NAMED[name](seed)
+
+
+def all_kinds(seed: int = 0) -> Scenario:
+    """Plain and delayed jobs, a handler that fails twice, one that always fails, a crash, a worker that is too late."""
+    random = Random(f"{seed} arrivals")
+    plain = (Arrival(_moment(random, 0, 60), "resize", {"image": i}) for i in range(8))
+    delayed = (Arrival(_moment(random, 0, 30), "remind", {"user": i}, delay=_moment(random, 5, 60)) for i in range(6))
+    odd = (
+        Arrival(_moment(random, 0, 5), "webhook", {"order": 17}),
+        Arrival(_moment(random, 0, 5), "broken", {"order": 18}),
+        Arrival(_moment(random, 5, 10), "crasher", {"scan": 1}),
+        Arrival(_moment(random, 10, 20), "report", {"month": "2026-10"}),
+    )
+    return Scenario(
+        "all_kinds",
+        tuple(sorted([*plain, *delayed, *odd], key=lambda arrival: arrival.at)),
+        {
+            "resize": Behaviour(seconds=2.0),
+            "remind": Behaviour(seconds=0.5),
+            "webhook": Behaviour(seconds=1.0, fails=2, error="503 Service Unavailable"),
+            "broken": Behaviour(seconds=1.0, fails=None, error="no such order"),
+            "crasher": Behaviour(seconds=3.0),
+            "report": Behaviour(seconds=30.0, late_by=70.0),
+        },
+        about=all_kinds.__doc__ or "",
+        workers=3,
+        faults=(Crash("crasher", back_after=5.0),),
+        seed=seed,
+    )
+
+
+def between_polls(seed: int = 0) -> Scenario:
+    """Two jobs become claimable while nobody polls: the moment decides the order, or the arrival does."""
+    late = Random(f"{seed} arrivals").uniform(5.2, 5.9)
+    return Scenario(
+        "between_polls",
+        (
+            Arrival(0.0, "slow", "keeps the worker busy"),
+            Arrival(0.1, "quick", "due first", delay=4.9),
+            Arrival(late, "quick", "dispatched later"),
+        ),
+        {"slow": Behaviour(seconds=8.0), "quick": Behaviour(seconds=1.0)},
+        about=between_polls.__doc__ or "",
+        seed=seed,
+    )
+
+
+NAMED: Mapping[str, Callable[[int], Scenario]] = MappingProxyType(
+    {"all_kinds": all_kinds, "between_polls": between_polls}
+)
+"""The scenarios that have a name."""
+
+
+def _moment(random: Random, first: float, last: float) -> float:
+    return round(random.uniform(first, last), 1)

@@ -1,0 +1,72 @@
+"""Where two runs of a scenario differ first, and why, in words."""
+
+from typing import NamedTuple
+
+from qlab.show import seconds
+from qlab.simulation import Run
+from qlab.trace import Difference, Event, Kind, Trace
+
+_WAITS = (Kind.DISPATCHED, Kind.RETRIED, Kind.RELEASED, Kind.RECOVERED)
+
+
+class Agreement(NamedTuple):
+    """How a run's trace compares with another's.
+
+    Attributes:
+        driver: The driver's family.
+        reference: The family that it is compared with.
+        difference: The first event in which they differ; None where the traces are the same.
+        why: The reason in words; empty where they are the same.
+    """
+
+    driver: str
+    reference: str
+    difference: Difference | None
+    why: str
+
+
+def agreement(reference: Run, run: Run) -> Agreement:
+    """Compare a run's trace with another's of the same scenario."""
+    difference = reference.trace.difference(run.trace)
+    return Agreement(
+        run.driver, reference.driver, difference, "" if difference is None else why(reference, run, difference)
+    )
+
+
+def why(left: Run, right: Run, difference: Difference) -> str:
+    """Say in words why two runs of a scenario differ at their first different event."""
+    one, other = difference.left, difference.right
+    if one is None or other is None:
+        longer = right if one is None else left
+        return f"the trace of {longer.driver} goes on where the other has ended"
+    if left.order == right.order or one.kind is not Kind.RESERVED or other.kind is not Kind.RESERVED:
+        return f"on {left.driver} {one.says}; on {right.driver} {other.says}"
+    if right.order == "arrival":
+        return _by_time_and_by_arrival(left.driver, one, right, other)
+    return _by_time_and_by_arrival(right.driver, other, left, one)
+
+
+def _by_time_and_by_arrival(driver: str, first: Event, run: Run, second: Event) -> str:
+    return (
+        f"At {seconds(first.at)} {first.worker} asked for a job. {driver} goes by the moment from which a job may be "
+        f"reserved, then by dispatch: job {first.job}, claimable since {seconds(first.since)}. {run.driver} goes by "
+        f"the order in which jobs came into its list: job {second.job}, {_came(run.trace, second)}, stood before "
+        f"job {first.job}, {_came(run.trace, first)}."
+    )
+
+
+def _came(trace: Trace, reserved: Event) -> str:
+    """Say how a job came into a list that is appended to when somebody polls."""
+    last: Event | None = None
+    for event in trace:
+        if event.at > reserved.at or event == reserved:
+            break
+        if event.job == reserved.job and event.kind in (*_WAITS, Kind.RESERVED):
+            last = event
+    if last is None:
+        return "which was there before"
+    if last.kind is Kind.RESERVED:
+        return f"run out at {seconds(last.until)} and appended when somebody polled after that"
+    if last.until is not None and last.until > last.at:
+        return f"due at {seconds(last.until)} and appended when somebody polled after that"
+    return f"appended when it was {last.kind}, at {seconds(last.at)}"

@@ -143,7 +143,8 @@ class SimulatedClock:
             raise ValueError(
                 f"{when!r} means nothing to a clock without an epoch: use seconds, or SimulatedClock(epoch=datetime(…))"
             )
-        return (when - self.epoch).total_seconds()
+        # In UTC: a difference within one zone would be the clock face's, wrong across a change to summer time.
+        return (when.astimezone(UTC) - self.epoch.astimezone(UTC)).total_seconds()
 
     def date(self, moment: float | None = None) -> datetime:
         """Tell a moment (now, by default) as an aware datetime in the epoch's time zone.

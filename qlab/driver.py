@@ -1,21 +1,21 @@
 """The contract: what every driver does, and what none may do.
 
-A driver keeps jobs for any number of queues in one store. It never reads a clock: every verb is told the moment (`now`, in
-seconds), and every bound is inclusive. A driver may be used from several threads.
+A driver keeps jobs for any number of queues in one store. It never reads a clock: every verb is told the moment
+(`now`, in seconds), and every bound is inclusive. A driver may be used from several threads.
 
-One rule of order: `available_at` always means *may be reserved from*. Dispatch sets it to now plus the delay, reserving to
-now plus `retry_after`, releasing to now plus the delay, `recover` to now. The job that has been claimable longest goes first;
-ties go by a serial number that is new at each dispatch, release and recover.
+One rule of order: `available_at` always means *may be reserved from*. Dispatch sets it to now plus the delay,
+reserving to now plus `retry_after`, releasing to now plus the delay, `recover` to now. The job that has been claimable
+longest goes first; ties go by a serial number that is new at each dispatch, release and recover.
 
-One fence: each reservation has a token that no other ever had. `complete`, `release`, `extend` and `fail` act only while that
-token is the job's, and say whether they did. Running out ends nothing by itself: the token stays good until the next
-reservation, release, fail, recover or clear of that job.
+One fence: each reservation has a token that no other ever had. `complete`, `release`, `extend` and `fail` act only
+while that token is the job's, and say whether they did. Running out ends nothing by itself: the token stays good until
+the next reservation, release, fail, recover or clear of that job.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from qlab.escape import html, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
@@ -89,7 +89,8 @@ class Driver(ABC):
         url: The address that opens the same store again, also from another process. It may hold a password: show
             `str(driver)` instead.
         name: The family: `memory`, `sqlite`, `redis_list` or `redis_zset`.
-        order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody polls.
+        order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody
+            polls.
     """
 
     url: str
@@ -115,8 +116,9 @@ class Driver(ABC):
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
         """Store jobs, all of them or none.
 
-        A uid that the store holds already (waiting, reserved, being failed) changes nothing and gives the job that is there;
-        `resent` looks in `failed_jobs` too, for a push repeated after a lost reply. A resend after completion runs again.
+        A uid that the store holds already (waiting, reserved, being failed) changes nothing and gives the job that is
+        there; `resent` looks in `failed_jobs` too, for a push repeated after a lost reply. A resend after completion
+        runs again.
 
         Args:
             queue: The queue's name.
@@ -132,8 +134,8 @@ class Driver(ABC):
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         """Reserve the jobs that have been claimable longest.
 
-        Eligible is every job with `available_at <= now`, also one whose reservation has run out. Each counts an attempt and
-        gets a new token. One job is never given to two callers.
+        Eligible is every job with `available_at <= now`, also one whose reservation has run out. Each counts an
+        attempt and gets a new token. One job is never given to two callers.
 
         Args:
             queue: The queue's name.
@@ -195,8 +197,8 @@ class Driver(ABC):
         Args:
             queue: The queue's name.
             now: The moment, in seconds.
-            force: Take every reservation, not only those that have run out: only for a process that is alone, because it
-                robs each worker that is alive.
+            force: Take every reservation, not only those that have run out: only for a process that is alone, because
+                it robs each worker that is alive.
 
         Returns:
             The jobs, as they wait now.
@@ -254,7 +256,7 @@ class Driver(ABC):
 
     @abstractmethod
     def next_due(self, queue: str, *, now: float) -> float | None:
-        """Tell the earliest moment, from now on, at which `reserve` would find a job; None where no such moment comes."""
+        """Tell the earliest moment, from now on, at which `reserve` would find a job; None where none comes."""
 
     @abstractmethod
     def check(self, queue: str, *, now: float) -> list[str]:
@@ -264,15 +266,25 @@ class Driver(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up connections and whatever the driver owns; a closed driver raises on use. Closing twice is harmless."""
+        """Give up connections and whatever the driver owns; a closed driver raises on use. Twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def blocked(self) -> float:
         """Tell how many seconds this thread has waited for the store's lock since it last asked."""
         return 0.0
 
+    def listen(self, tell: Callable[[Statement], None]) -> None:
+        """Tell a function of every statement and script call, as it runs."""
+        self._listeners.append(tell)
+
     @contextmanager
     def statements(self) -> Iterator[list[Statement]]:
-        """Collect the statements and script calls that run while the context is open, by any thread, as a growing list."""
+        """Collect the statements and script calls that run while the context is open, as a growing list."""
         seen: list[Statement] = []
         self._listeners.append(seen.append)
         try:

@@ -15,12 +15,20 @@ class DriverUnavailable(QlabError):
     """The store did not answer, or could not do what was asked just now; the same call may work later."""
 
 
+class ReplyLost(DriverUnavailable):
+    """The store was asked and did not answer; what was asked may or may not have been done."""
+
+
 class UnexpectedReply(DriverUnavailable):
     """The store answered with something that is not an answer to the question."""
 
 
 class UnusableStore(QlabError):
     """The file or server is there, but cannot hold a queue as it is."""
+
+
+class NoQueueThere(UnusableStore):
+    """There is no queue of qlab at this address."""
 
 
 class MissingRequirement(QlabError):

@@ -1,6 +1,7 @@
 """Text made safe to keep and to show: payloads, names and errors come from anywhere."""
 
 import html as _html
+import re
 import traceback as _traceback
 
 _ERROR_LIMIT = 1_000
@@ -46,11 +47,11 @@ def printable(text: str) -> str:
 
 def without_password(url: str) -> str:
     """Write an address for people: a password in it becomes `***`."""
-    scheme, found, rest = url.partition("://")
+    scheme, found, rest = re.sub(r"((?:^|[?&])[^=&]*password=)[^&]*", r"\1***", url).partition("://")
     address, ask, options = rest.partition("?")
     secret, at, host = address.rpartition("@")
     if scheme == "sqlite" or not at:
-        return url
+        return f"{scheme}{found}{rest}"
     return f"{scheme}{found}{secret.split(':', 1)[0]}:***@{host}{ask}{options}"
 
 

@@ -1,7 +1,7 @@
 """How a payload is encoded: once, at dispatch, by one function for every driver.
 
-A payload is any JSON value. Tuples become lists. Integers keep their exact value, whatever their size up to Python's own limit
-of 4,300 digits.
+A payload is any JSON value. Tuples become lists. Integers keep their exact value, whatever their size up to Python's
+own limit of 4,300 digits.
 """
 
 import json
@@ -30,12 +30,14 @@ def encode(value: object, *, what: str = "payload", limit: int = LIMIT) -> str:
         limit: The most bytes that the text may have.
 
     Raises:
-        InvalidPayload: It is no JSON value (NaN, bytes, sets, datetimes, keys that are not text, lone surrogates, cycles,
-            nesting over 100), or over the limit; the message names the place in the value.
+        InvalidPayload: It is no JSON value (NaN, bytes, sets, datetimes, keys that are not text, lone surrogates,
+            cycles, nesting over 100), or over the limit; the message names the place in the value.
     """
     problem = _problem(value, "payload", (), 0)
     if problem:
-        raise InvalidPayload(f"{what}: {problem}")
+        raise InvalidPayload(
+            f"{what}: {problem}" if len(problem) < 600 else f"{what}: {problem[:300]} … {problem[-200:]}"
+        )
     text = _encoder.encode(value)
     size = len(text) if text.isascii() else len(text.encode())
     if size > limit:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from qlab.clock import duration
+from qlab.clock import duration, us
 
 Backoff = Sequence[float] | Callable[[int], float]
 
@@ -38,8 +38,10 @@ class Policy:
     def __post_init__(self) -> None:
         check_tries(self.tries)
         object.__setattr__(self, "backoff", check_backoff(self.backoff))
-        if self.retry_after is not None and duration(self.retry_after, "retry_after (None means never)") == 0:
-            raise ValueError("retry_after is 0 s: use a number above the slowest job, or None for never")
+        if self.retry_after is not None and us(duration(self.retry_after, "retry_after (None means never)")) == 0:
+            raise ValueError(
+                f"retry_after is {self.retry_after!r} s: use a number above the slowest job, or None for never"
+            )
         if duration(self.jitter, "jitter") > 1:
             raise ValueError(f"jitter is {self.jitter!r}: use a fraction from 0 to 1")
         duration(self.cap, "cap")
@@ -57,8 +59,11 @@ class Policy:
         Returns:
             Seconds, from 0 up to `cap` for a function (whatever it raises or returns counts as `cap`).
         """
-        seconds = self._base(attempts, self.backoff if backoff is None else backoff)
-        return seconds * random.uniform(1 - self.jitter, 1 + self.jitter) if self.jitter else seconds
+        chosen = self.backoff if backoff is None else backoff
+        seconds = self._base(attempts, chosen)
+        if self.jitter:
+            seconds *= random.uniform(1 - self.jitter, 1 + self.jitter)
+        return min(seconds, self.cap) if callable(chosen) else seconds
 
     def _base(self, attempts: int, backoff: Backoff) -> float:
         if not callable(backoff):

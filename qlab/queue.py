@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any, Literal, Self, TypeVar
 
 from qlab import drivers, payload
-from qlab.clock import Clock, SystemClock, duration
+from qlab.clock import Clock, SystemClock, duration, us
 from qlab.driver import Counts, Driver, Statement
 from qlab.drivers.sqlite import SqliteDriver
-from qlab.errors import DriverUnavailable, QueueClosed, UnknownFailedJob
+from qlab.errors import QueueClosed, ReplyLost, UnknownFailedJob
 from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
 from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
@@ -43,6 +43,7 @@ class Queue:
         name: Which queue of the store.
         context: What handlers get as `job.context`, usually the application's database.
         payload_limit: How many bytes of UTF-8 an encoded payload may have.
+        trace: Where to record, such as the trace of a queue that was closed; a new one by default.
 
     Raises:
         ValueError: The name is empty, too long, or no Unicode text.
@@ -57,12 +58,13 @@ class Queue:
         name: str = "default",
         context: Any = None,
         payload_limit: int = payload.LIMIT,
+        trace: Trace | None = None,
     ) -> None:
         self.name = checked_name(name, "the queue's name")
         self.driver = drivers.open(driver) if isinstance(driver, str) else driver
         self.clock: Clock = clock or SystemClock()
         self.payload_limit = payload_limit
-        self.trace = Trace()
+        self.trace = Trace() if trace is None else trace
         self._registry = Registry()
         self._steps = Steps(self.driver, self.name, policy or Policy(), self.clock, self._registry, self.trace, context)
         self._steps.verbs = AttemptVerbs(self._extend, self._progress, self._dispatch_from)
@@ -71,8 +73,12 @@ class Queue:
 
     @property
     def policy(self) -> Policy:
-        """The rules."""
+        """The rules; setting others does not reach reservations that are held."""
         return self._steps.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._steps.policy = policy
 
     @property
     def context(self) -> Any:
@@ -90,8 +96,8 @@ class Queue:
     ) -> Callable[[Decorated], Decorated]:
         """Register the function below as the handler of a name; run again, the latest wins.
 
-        A handler takes an `Attempt`. Raising means that the attempt failed; returning `Release(delay)` gives the job back. A
-        generator handler yields the seconds that it spends.
+        A handler takes an `Attempt`. Raising means that the attempt failed; returning `Release(delay)` gives the job
+        back. A generator handler yields the seconds that it spends.
 
         Args:
             name: The handler's name.
@@ -119,8 +125,8 @@ class Queue:
         Args:
             name: The handler's name.
             payload: Any JSON value.
-            connection: An application's connection to the same SQLite file: the job commits, or rolls back, with what the
-                application does in its transaction.
+            connection: An application's connection to the same SQLite file: the job commits, or rolls back, with what
+                the application does in its transaction.
 
         Returns:
             The job.
@@ -200,8 +206,9 @@ class Queue:
         """Work until nothing is due.
 
         Args:
-            until: A moment in seconds up to which the clock jumps (a machine's clock is waited for) from due time to due
-                time; by default the work stays at its moment. `math.inf` goes on until no job is left that will ever be due.
+            until: A moment in seconds up to which the clock jumps (a machine's clock is waited for) from due time to
+                due time; by default the work stays at its moment. `math.inf` goes on until no job is left that will
+                ever be due.
             worker: Who does it, for the trace.
 
         Returns:
@@ -232,7 +239,8 @@ class Queue:
 
         Args:
             reservation: What `reserve` gave.
-            now: The moment, in seconds; a generator handler settles at that plus what it yields. The clock's by default.
+            now: The moment, in seconds; a generator handler settles at that plus what it yields. The clock's by
+                default.
             worker: Who does it, for the trace.
         """
         self._check_open()
@@ -243,8 +251,10 @@ class Queue:
     ) -> Generator[float, None, Ended]:
         """Run the handler of a reserved job as a generator of the seconds that it spends; its value is how it ended.
 
-        For those who move time themselves. A job whose attempts are used up is not run: it ends with `AttemptsExhausted`.
+        For those who move time themselves. A job whose attempts are used up is not run: it ends with
+        `AttemptsExhausted`.
         """
+        self._check_open()
         return self._steps.run(reservation, now, worker)
 
     def settle(self, reservation: Reservation, ended: Ended, now: float | None = None, *, worker: str = "") -> Outcome:
@@ -254,7 +264,9 @@ class Queue:
 
     def crash(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> None:
         """Let the worker that holds a job vanish: the store is told nothing, the trace is."""
+        self._check_open()
         job = reservation.job
+        self._steps.extended.pop(reservation.token, None)
         moment = self.clock.now() if now is None else now
         self.trace.record(moment, Kind.CRASHED, job.id, job.name, job.attempts, worker)
 
@@ -262,8 +274,8 @@ class Queue:
         """Make jobs ready again whose reservation has run out.
 
         Args:
-            force: Take every reservation, run out or not. Only for a single process that has just booted and is alone: it
-                robs each worker that is alive, whose job then runs twice.
+            force: Take every reservation, run out or not. Only for a single process that has just booted and is
+                alone: it robs each worker that is alive, whose job then runs twice.
 
         Returns:
             The jobs.
@@ -296,6 +308,10 @@ class Queue:
         self._check_open()
         return Table(self.driver.failed(self.name, limit=limit))
 
+    def job_of(self, failed: FailedJob) -> int | None:
+        """Tell the id that a failed job had while it was a job; None where it did not fail here."""
+        return self._steps.failed.get(failed.uid)
+
     def retry(self, which: int | Literal["all"]) -> int:
         """Move failed jobs back to the queue, with their attempts reset.
 
@@ -315,10 +331,9 @@ class Queue:
             retried = self.driver.retry(self.name, chunk, now=now)
             moved += len(retried)
             for failed_id, job in retried:
-                if job.id:
-                    self.trace.record(
-                        now, Kind.RETRIED, job.id, job.name, until=job.available_at, detail=f"failed job {failed_id}"
-                    )
+                was = self._steps.failed.pop(job.uid, None)
+                self.trace.record(now, Kind.RETRIED, was, job.name, detail=f"failed job {failed_id}")
+                self.trace.record(now, Kind.DISPATCHED, job.id, job.name, until=job.available_at)
         if which != "all" and not moved:
             raise UnknownFailedJob(
                 f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
@@ -344,10 +359,11 @@ class Queue:
         forgotten = 0
         for chunk in _chunks(ids, _FAILED_AT_ONCE):
             now = self.clock.now()
+            were = self._were(chunk)
             gone = self.driver.forget(self.name, chunk)
             forgotten += len(gone)
             for failed_id in gone:
-                self.trace.record(now, Kind.FORGOTTEN, failed_id)
+                self.trace.record(now, Kind.FORGOTTEN, were.get(failed_id), detail=f"failed job {failed_id}")
         if which != "all" and not forgotten:
             raise UnknownFailedJob(
                 f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
@@ -422,8 +438,9 @@ class Queue:
             self._steps.record_wait(now, worker)
             stored += pushed
             for job in pushed:
-                until = job.available_at
-                self.trace.record(now, Kind.DISPATCHED, job.id, job.name, 0, worker, until=until, detail=detail)
+                if job.id:
+                    until = job.available_at
+                    self.trace.record(now, Kind.DISPATCHED, job.id, job.name, 0, worker, until=until, detail=detail)
         return stored
 
     def _new_job(self, name: str, value: Any, available_at: float) -> NewJob:
@@ -441,17 +458,18 @@ class Queue:
             return self.driver.push(self.name, jobs, now=now, connection=connection)
         try:
             return self.driver.push(self.name, jobs, now=now)
-        except DriverUnavailable:
+        except ReplyLost:
             # The jobs may be there: their uids make it safe to send them once more.
             return self.driver.push(self.name, jobs, now=now, resent=True)
 
     # -- what an attempt can ask for --
 
     def _extend(self, attempt: Attempt, seconds: float) -> bool:
-        if duration(seconds, "extend") == 0:
+        if us(duration(seconds, "extend")) == 0:
             raise ValueError("extend(0) would give the job to the next worker: use a number of seconds above 0")
         now = self._steps.running_at
         if self.driver.extend(attempt.reservation, now=now, seconds=seconds):
+            self._steps.extended[attempt.reservation.token] = now + seconds
             self._record(Kind.EXTENDED, attempt, now, until=now + seconds)
             return True
         self._record(Kind.SUPERSEDED, attempt, now, detail="extend")
@@ -460,7 +478,7 @@ class Queue:
     def _progress(self, attempt: Attempt, done: int, total: int) -> None:
         self._record(Kind.PROGRESSED, attempt, self._steps.running_at, detail=f"{done} of {total}")
 
-    def _dispatch_from(self, attempt: Attempt, name: str, value: Any, delay: float) -> Job:
+    def _dispatch_from(self, _: Attempt, name: str, value: Any, delay: float) -> Job:
         now, worker = self._steps.running_at, self._steps.running_worker
         return self._dispatch([(name, value)], now, now + duration(delay, "delay"), worker=worker)[0]
 
@@ -483,7 +501,14 @@ class Queue:
             return self.driver.failed_ids(self.name, before=before)
         if isinstance(which, bool) or not isinstance(which, int):
             raise TypeError(f"{which!r} is no failed job's id: use an integer, or 'all'")
-        return [which]
+        return [which] if 0 < which < 2**63 else []
+
+    def _were(self, ids: Sequence[int]) -> dict[int, int]:
+        """Tell which jobs these failed jobs were, as far as they failed here."""
+        if not self._steps.failed:
+            return {}
+        rows = self.driver.failed(self.name, after=ids[0] - 1, limit=len(ids))
+        return {row.id: job for row in rows if row.id is not None and (job := self.job_of(row)) is not None}
 
     def _check_found(self, which: int | Literal["all"], found: int) -> int:
         if which != "all" and not found:

@@ -41,7 +41,7 @@ class Registry:
         """
         if not callable(run):
             raise TypeError(f"the handler of {name!r} is {run!r}: use a function that takes the job")
-        if inspect.iscoroutinefunction(run):
+        if inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run):
             raise TypeError(f"the handler of {name!r} is an async function, which a stepped queue cannot run: use def")
         if tries != "policy":
             check_tries(tries)

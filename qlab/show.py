@@ -28,10 +28,13 @@ def table_html(columns: Sequence[str], rows: Iterable[Sequence[object]], caption
 
 
 def seconds(value: float | None) -> str:
-    """Show seconds for people: `90 s`, `0.25 s`, `never`, or a dash where there is none."""
+    """Show seconds for people: `90 s`, `37.565 s`, `0.000004 s`, `never`, or a dash where there is none."""
     if value is None:
         return "–"
-    return "never" if value == float("inf") else f"{value:.6f}".rstrip("0").rstrip(".") + " s"
+    if value == float("inf"):
+        return "never"
+    digits = 3 if abs(value) >= 0.1 else 6
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".") + " s"
 
 
 class Table(list[Row]):

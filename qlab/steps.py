@@ -4,13 +4,20 @@ import inspect
 import logging
 import random
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from qlab.clock import Clock, SystemClock, duration, pause
 from qlab.driver import Driver
-from qlab.errors import AttemptsExhausted, DriverUnavailable, InternalHandlerError
+from qlab.errors import (
+    AttemptsExhausted,
+    DriverUnavailable,
+    InternalHandlerError,
+    QlabError,
+    ReplyLost,
+    UnusableStore,
+)
 from qlab.escape import error_text, traceback_text
 from qlab.job import Attempt, AttemptVerbs, Release, Reservation
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
@@ -19,6 +26,9 @@ from qlab.registry import Registry
 from qlab.show import seconds as shown
 from qlab.trace import Kind, Trace
 
+Result = TypeVar("Result")
+
+_REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
 _log = logging.getLogger("qlab")
@@ -44,6 +54,8 @@ class Steps:
         policy: The rules; they may be exchanged for others between two steps.
         context: What handlers get as `job.context`.
         verbs: What an attempt can ask for.
+        extended: Until when the reservations that were extended last, in seconds, by token.
+        failed: The ids of the last 10,000 jobs that failed here, by uid.
     """
 
     verbs: AttemptVerbs
@@ -60,6 +72,8 @@ class Steps:
         self._trace = trace
         self._random = random.Random(policy.seed)
         self._running = threading.local()
+        self.extended: dict[str, float] = {}
+        self.failed: dict[str, int] = {}
 
     # -- the step --
 
@@ -84,20 +98,18 @@ class Steps:
         tries, _ = self._registry.rules(held.job.name, self.policy)
         if tries is not None and held.job.attempts > tries:
             return Ended(error=AttemptsExhausted())
-        self._running.now, self._running.worker = now, worker
+        attempt = Attempt(held, self.context, self.verbs)
+        ended = self._as(now, worker, lambda: _called(lambda: self._registry.find(held.job.name).run(attempt)))
+        if not inspect.isgenerator(ended.returned):
+            return ended
+        steps: Generator[Any, Any, Any] = ended.returned
         try:
-            returned = self._registry.find(held.job.name).run(Attempt(held, self.context, self.verbs))
-            if inspect.isgenerator(returned):
-                returned = yield from self._yielded(returned, now, worker)
-            return Ended(_checked(returned))
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # whatever a handler raises is its attempt's failure, never the worker's
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
-            return Ended(error=error)
+            while not isinstance(step := self._as(now, worker, lambda: _stepped(steps)), Ended):
+                yield step
+                now = None if now is None else now + step
+            return step
         finally:
-            self._running.now, self._running.worker = None, ""
+            _close(steps)
 
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
@@ -117,12 +129,13 @@ class Steps:
         held = self.reserve(None, worker)
         while held is not None:
             ended, _ = self._run_through(held, None, worker)
+            following: Reservation | Literal["ask"] | None = "ask"
             if ended.error is None and not isinstance(ended.returned, Release):
-                outcome, held = self._complete_and_reserve(held, worker)
+                outcome, following = self._complete_and_reserve(held, worker)
             else:
                 outcome = self.settle(held, ended, None, worker)
-                held = self.reserve(None, worker)
             yield outcome
+            held = self.reserve(None, worker) if following == "ask" else following
 
     # -- running --
 
@@ -149,19 +162,15 @@ class Steps:
             if now is None:
                 self.clock.spend(seconds)
 
-    def _yielded(self, steps: Generator[Any, Any, Any], now: float | None, worker: str) -> Generator[float, None, Any]:
+    def _as(self, now: float | None, worker: str, act: Callable[[], Result]) -> Result:
+        """Let a part of a handler run; what it asks for is done at its moment and in its worker's name."""
+        running = self._running
+        before = getattr(running, "now", None), getattr(running, "worker", "")
+        running.now, running.worker = now, worker
         try:
-            while True:
-                try:
-                    seconds = next(steps)
-                except StopIteration as stop:
-                    return stop.value
-                yield _spent(seconds)
-                now = None if now is None else now + seconds
-                # Between two steps another attempt may have run on this thread.
-                self._running.now, self._running.worker = now, worker
+            return act()
         finally:
-            steps.close()
+            running.now, running.worker = before
 
     # -- settling --
 
@@ -178,39 +187,45 @@ class Steps:
         traceback = "" if isinstance(error, AttemptsExhausted) else traceback_text(error)
         outcome = self._tell("fail", held, failed, attempts=failed.attempt, error=text, traceback=traceback)
         if outcome is failed:
+            self.failed[job.uid] = job.id
+            if len(self.failed) > _REMEMBERED:
+                del self.failed[next(iter(self.failed))]
             _log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
         return outcome
 
-    def _tell(self, verb: str, held: Reservation, outcome: Settled, **how: Any) -> Outcome:
+    def _tell(
+        self, verb: str, held: Reservation, outcome: Settled, *, problem: QlabError | None = None, **how: Any
+    ) -> Outcome:
         """Tell the store how a job ended, a bounded number of times where it does not answer.
 
         A repeat that finds the token gone is unknown, not superseded: the call before may be the one that settled it.
         """
+        until = self.extended.pop(held.token, held.reserved_until)
         told = (outcome.job, outcome.name, outcome.attempt, outcome.at)
-        problem: DriverUnavailable | None = None
         for tried in range(_SETTLE_TRIES):
             try:
                 done = getattr(self.driver, verb)(held, now=outcome.at, **how)
-            except DriverUnavailable as error:
+            except (DriverUnavailable, UnusableStore) as error:
                 problem = error
                 pause(0.01 * tried)
                 continue
             if done:
                 return outcome
             break
-        if problem is None:
-            return Superseded(*told, verb)
-        return Unknown(*told, error_text(problem), held.reserved_until)
+        return Superseded(*told, verb) if problem is None else Unknown(*told, error_text(problem), until)
 
-    def _complete_and_reserve(self, held: Reservation, worker: str) -> tuple[Outcome, Reservation | None]:
+    def _complete_and_reserve(
+        self, held: Reservation, worker: str
+    ) -> tuple[Outcome, Reservation | Literal["ask"] | None]:
         now, job = self.clock.now(), held.job
+        told = (job.id, job.name, job.attempts, now)
         try:
             done, following = self.driver.complete_and_reserve(held, now=now, retry_after=self.policy.retry_after)
         except DriverUnavailable as error:
-            # The job may be done and the next one reserved, which then runs out: nothing is repeated that may have been done.
-            unknown = Unknown(job.id, job.name, job.attempts, now, error_text(error), held.reserved_until)
-            return self._record(held, unknown, worker), self.reserve(None, worker)
-        told = (job.id, job.name, job.attempts, now)
+            # What the call reserved, if its reply was lost, runs out: repeated, it might reserve one more.
+            lost = error if isinstance(error, ReplyLost) else None
+            return self._record(held, self._tell("complete", held, Completed(*told), problem=lost), worker), "ask"
+        self.extended.pop(held.token, None)
         outcome = self._record(held, Completed(*told) if done else Superseded(*told, "complete"), worker)
         return outcome, self._record_reserved(following, now, worker)
 
@@ -247,6 +262,41 @@ class Steps:
         return self.clock.now() if now is None else self.clock.moment(now)
 
 
+def _called(run: Callable[[], Any]) -> Ended:
+    """Call a handler; whatever it raises is its attempt's failure, never the worker's."""
+    try:
+        return Ended(_checked(run()))
+    except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and its worker must live
+        _let_through(error)
+        return Ended(error=error)
+
+
+def _stepped(steps: Generator[Any, Any, Any]) -> float | Ended:
+    """Take a generator handler's next step: the seconds that it spends, or how it ended."""
+    try:
+        return _spent(next(steps))
+    except StopIteration as stop:
+        returned = stop.value
+        return _called(lambda: returned)
+    except BaseException as error:  # noqa: BLE001 - as above
+        _let_through(error)
+        return Ended(error=error)
+
+
+def _close(steps: Generator[Any, Any, Any]) -> None:
+    try:
+        steps.close()
+    except BaseException as error:  # noqa: BLE001 - as above
+        _let_through(error)
+        _log.warning("a handler that was stopped half way raised %s", error_text(error))
+
+
+def _let_through(error: BaseException) -> None:
+    """Raise the interrupt of a person at the keyboard again."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
+
+
 def _spent(seconds: Any) -> float:
     try:
         return duration(seconds, "what the handler yields")
@@ -257,6 +307,7 @@ def _spent(seconds: Any) -> float:
 def _checked(returned: Any) -> Any:
     if inspect.iscoroutine(returned):
         returned.close()
+    if inspect.isawaitable(returned) or inspect.isasyncgen(returned):
         raise InternalHandlerError("the handler returned a coroutine, which nobody awaits: use def, not async def")
     if isinstance(returned, Release):
         return Release(duration(returned.delay, "the delay of Release"))

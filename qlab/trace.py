@@ -42,6 +42,7 @@ class Kind(StrEnum):
 _KINDS = tuple(Kind)
 _CODES = {kind: code for code, kind in enumerate(_KINDS)}
 _NOTHING = -(2**62)
+_APPEARS = (Kind.RESERVED, Kind.RELEASED, Kind.RECOVERED, Kind.COMPLETED, Kind.FAILED)
 
 
 class Event(NamedTuple):
@@ -50,13 +51,13 @@ class Event(NamedTuple):
     Attributes:
         at: When, in seconds.
         kind: What happened.
-        job: The job's id; for `forgotten` the failed job's; None where it is about no job.
+        job: The job's id; None where it is about no job, and for `retried` and `forgotten` where it failed elsewhere.
         name: The handler's name.
         attempt: Which attempt, from 1; 0 before the first.
         worker: Who did it, as the caller named it.
         since: `reserved`: since when it had been claimable; `blocked`: when the wait began; else None. In seconds.
-        until: `reserved`, `extended`: when the reservation runs out; `dispatched`, `released`, `retried`, `recovered`: when the
-            job may be reserved; `expired`: the deadline that passed; else None. In seconds.
+        until: `reserved`, `extended`: when the reservation runs out; `dispatched`, `released`,
+            `recovered`: when the job may be reserved; `expired`: the deadline that passed; else None. In seconds.
         detail: The error, the verb that came too late, how far the job is, how many were cleared.
     """
 
@@ -73,7 +74,7 @@ class Event(NamedTuple):
     @property
     def says(self) -> str:
         """The event in words."""
-        who = f"job {self.job}" if self.job is not None else (self.worker or "the queue")
+        who = f"job {self.job}" if self.job is not None else (self.worker or "a job")
         by = f" by {self.worker}" if self.worker and self.job is not None else ""
         told = {
             Kind.DISPATCHED: f"{who} ({self.name}) was dispatched, available at {seconds(self.until)}",
@@ -84,8 +85,8 @@ class Event(NamedTuple):
             Kind.FAILED: f"{who} failed after {self.attempt} attempts",
             Kind.EXPIRED: f"the reservation of {who} had run out at {seconds(self.until)}",
             Kind.SUPERSEDED: f"{who} could not be settled{by}: its reservation was superseded",
-            Kind.RETRIED: f"{who} ({self.name}) came back from the failed jobs",
-            Kind.FORGOTTEN: f"failed job {self.job} was forgotten",
+            Kind.RETRIED: f"{who} was taken out of the failed jobs, to be dispatched again",
+            Kind.FORGOTTEN: f"{who} was forgotten",
             Kind.RECOVERED: f"{who} was recovered",
             Kind.CLEARED: "the queue was cleared",
             Kind.MISSED: f"nothing was due{' for ' + self.worker if self.worker else ''}",
@@ -119,6 +120,20 @@ class Seen:
     settled: JobState | None = None
     detail: str = ""
 
+    def apply(self, event: Event) -> None:
+        """Go one event of the job further."""
+        kind = event.kind
+        if kind is Kind.RESERVED:
+            self.attempts, self.worker, self.reserved, self.settled = event.attempt, event.worker, True, None
+        if kind in (Kind.RELEASED, Kind.RECOVERED, Kind.COMPLETED, Kind.FAILED):
+            self.worker, self.reserved = "", False
+        if kind in (Kind.RESERVED, Kind.EXTENDED, Kind.RELEASED, Kind.RECOVERED) and event.until is not None:
+            self.available_at = event.until
+        if kind in (Kind.COMPLETED, Kind.FAILED):
+            self.settled = JobState.DONE if kind is Kind.COMPLETED else JobState.FAILED
+        if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED):
+            self.detail = event.detail
+
     def state(self, now: float) -> JobState:
         """Tell the job's state at a moment, in seconds."""
         if self.settled is not None:
@@ -130,7 +145,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Moment:
-    """All jobs of a trace at one moment.
+    """All jobs of a trace at one moment; a failed job that was retried or forgotten is gone, its retry is another job.
 
     Attributes:
         at: The moment, in seconds.
@@ -146,23 +161,14 @@ class Moment:
         kind, job = event.kind, event.job
         if kind is Kind.CLEARED:
             self.jobs = {id: seen for id, seen in self.jobs.items() if seen.settled}
-        if job is None or kind is Kind.FORGOTTEN:
+        if job is None:
             return
-        if kind in (Kind.DISPATCHED, Kind.RETRIED):
+        if kind in (Kind.RETRIED, Kind.FORGOTTEN):
+            self.jobs.pop(job, None)
+        elif kind is Kind.DISPATCHED or (job not in self.jobs and kind in _APPEARS):
             self.jobs[job] = Seen(job, event.name, 0, event.at if event.until is None else event.until)
-            return
-        seen = self.jobs.setdefault(job, Seen(job, event.name, 0, event.at))
-        if kind is Kind.RESERVED:
-            seen.attempts, seen.worker, seen.reserved = event.attempt, event.worker, True
-        if kind in (Kind.RELEASED, Kind.RECOVERED):
-            seen.worker, seen.reserved = "", False
-        if kind in (Kind.RESERVED, Kind.EXTENDED, Kind.RELEASED, Kind.RECOVERED) and event.until is not None:
-            seen.available_at = event.until
-        if kind in (Kind.COMPLETED, Kind.FAILED):
-            seen.settled = JobState.DONE if kind is Kind.COMPLETED else JobState.FAILED
-            seen.worker, seen.reserved = "", False
-        if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED):
-            seen.detail = event.detail
+        if job in self.jobs:
+            self.jobs[job].apply(event)
 
     def counts(self, now: float | None = None) -> Counts:
         """Count the jobs by state, at this moment or a later one (in seconds); done jobs are in none of the counts."""
@@ -197,6 +203,8 @@ class Trace:
         self._at, self._since, self._until, self._job = array("q"), array("q"), array("q"), array("q")
         self._kind = array("B")
         self._name, self._attempt, self._worker, self._detail = array("I"), array("I"), array("I"), array("I")
+        times = self._at, self._kind, self._job, self._attempt, self._since, self._until
+        self._columns = (*times, self._name, self._worker, self._detail)
         self._texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
         self._lock = threading.Lock()
@@ -216,35 +224,42 @@ class Trace:
         detail: str = "",
     ) -> None:
         """Add an event; its fields are those of `Event`, times in seconds."""
+        told = (
+            us(at),
+            _CODES[kind],
+            _NOTHING if job is None else job,
+            attempt,
+            _NOTHING if since is None else us(since),
+            _NOTHING if until is None else us(until),
+        )
         with self._lock:
-            self._at.append(us(at))
-            self._job.append(_NOTHING if job is None else job)
-            self._attempt.append(attempt)
-            self._since.append(_NOTHING if since is None else us(since))
-            self._until.append(_NOTHING if until is None else us(until))
-            self._name.append(self._code(name))
-            self._worker.append(self._code(worker))
-            self._detail.append(self._code(detail))
-            self._kind.append(_CODES[kind])
+            row = (*told, self._code(name), self._code(worker), self._code(detail))
+            try:
+                for column, value in zip(self._columns, row, strict=True):
+                    column.append(value)
+            except (TypeError, OverflowError):
+                for column in self._columns:
+                    del column[len(self._detail) :]
+                raise
 
     def columns(self) -> "tuple[dict[str, array[int]], list[str]]":
         """Give copies of the columns, and the texts that name, worker and detail are numbers of.
 
         Returns:
-            `at`, `since`, `until` (int64, microseconds), `job` (int64), `attempt`, `name`, `worker`, `detail` (uint32) and `kind`
-            (uint8, an index into `tuple(Kind)`); `-2**62` stands for nothing. Then the list of texts.
+            `at`, `since`, `until` (int64, microseconds), `job` (int64), `attempt`, `name`, `worker`, `detail`
+            (uint32) and `kind` (uint8, an index into `tuple(Kind)`); `-2**62` stands for nothing. Then the list of
+            texts.
         """
         with self._lock:
             names = ("at", "kind", "job", "name", "attempt", "worker", "since", "until", "detail")
             return {name: getattr(self, "_" + name)[:] for name in names}, list(self._texts)
 
     def at(self, moment: float) -> Moment:
-        """Rebuild what was where at a moment, in seconds: every event up to and including it has happened."""
+        """Rebuild what was where at a moment, in seconds: every event of that moment or an earlier one has happened."""
         rebuilt = Moment()
         for event in self:
-            if event.at > moment:
-                break
-            rebuilt.apply(event)
+            if event.at <= moment:
+                rebuilt.apply(event)
         rebuilt.at = moment
         return rebuilt
 

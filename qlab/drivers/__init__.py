@@ -6,13 +6,14 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import file_of
-from qlab.errors import MissingRequirement, UnusableStore
+from qlab.errors import MissingRequirement, NoQueueThere
 from qlab.escape import without_password
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
         url: One of
 
             - `memory://`, `memory://?order=arrival`;
-            - `sqlite:///jobs.db`, `sqlite:////absolute/jobs.db`, `sqlite:///:memory:`, with `synchronous=OFF|NORMAL|FULL|EXTRA`,
-              `journal=WAL|DELETE`, `timeout=SECONDS`;
-            - `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/socket`, with `layout=zset|list`,
-              `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `timeout=SECONDS`;
+            - `sqlite:///jobs.db`, `sqlite:////absolute/jobs.db`, `sqlite:///:memory:`, with
+              `synchronous=OFF|NORMAL|FULL|EXTRA`, `journal=WAL|DELETE`, `timeout=SECONDS`;
+            - `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/socket`, with
+              `layout=zset|list`, `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `timeout=SECONDS`, and redis-py's
+              `ssl_…` options;
             - `redis+embedded://`: a private server that ends with this process, with `layout`, `prefix`, `failed_jobs`,
               `timeout`, `server=redis|valkey`, `persistence=none|everysec|always`.
-        create: Whether a SQLite file that is not there may be made.
+        create: Whether a SQLite file that is not there, or the tables in one that is, may be made.
 
     Returns:
         The driver; its `url` is the resolved address.
@@ -55,9 +57,9 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
     if not isinstance(url, str):
         raise TypeError(f"a driver's address is text such as 'sqlite:///jobs.db', not {url!r}")
     scheme = urlsplit(url).scheme
-    openers: dict[str, Callable[[str, bool], Driver]] = {
+    openers: dict[str, Callable[[str], Driver]] = {
         "memory": _open_memory,
-        "sqlite": _open_sqlite,
+        "sqlite": partial(_open_sqlite, create=create),
         "redis": _open_redis,
         "rediss": _open_redis,
         "unix": _open_redis,
@@ -68,39 +70,40 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
         raise ValueError(
             f"{without_password(url)!r} names no driver: an address begins with {known}; for a file write sqlite:///jobs.db"
         )
-    return openers[scheme](url, create)
+    return openers[scheme](url)
 
 
-def _open_memory(url: str, create: bool) -> Driver:
+def _open_memory(url: str) -> Driver:
     from qlab.drivers.memory import MemoryDriver
 
     options = _options(url, "memory")
     return MemoryDriver(options.get("order", "available_at"))
 
 
-def _open_sqlite(url: str, create: bool) -> Driver:
+def _open_sqlite(url: str, *, create: bool) -> Driver:
     from qlab.drivers.sqlite import SqliteDriver
 
     options = _options(url, "sqlite")
     path = file_of(url)
     if not create and path != ":memory:" and not Path(path).exists():
-        raise UnusableStore(f"there is no file {os.path.abspath(path)}: is {url!r} the right address?")
+        raise NoQueueThere(f"there is no file {os.path.abspath(path)}: is {url!r} the right address?")
     return SqliteDriver(
         path,
         synchronous=options.get("synchronous", "NORMAL"),
         journal=options.get("journal", "WAL"),
         timeout=_seconds(options.get("timeout", "30"), url),
+        create=create,
     )
 
 
-def _open_redis(url: str, create: bool) -> Driver:
+def _open_redis(url: str) -> Driver:
     options = _options(url, "redis")
     layout = _layout(options, url)
     failed_jobs = _absolute(options.get("failed_jobs", "sqlite:///qlab.db"))
     return _connect(url, options, layout, failed_jobs, lambda: None)
 
 
-def _open_embedded(url: str, create: bool) -> Driver:
+def _open_embedded(url: str) -> Driver:
     _require_redis()
     from qlab.drivers.server import EmbeddedServer
 
@@ -119,7 +122,7 @@ def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str
         options: `prefix`, `failed_jobs` and `timeout`, as in an address.
     """
     options = options or {}
-    failed_jobs = _absolute(options.get("failed_jobs", f"sqlite:///{server.folder}/failed_jobs.db"))
+    failed_jobs = _absolute(options.get("failed_jobs", f"sqlite:///{quote(str(server.folder))}/failed_jobs.db"))
     try:
         return _connect(
             server.url, options | {"prefix": options.get("prefix", "qlab")}, layout, failed_jobs, server.close
@@ -137,18 +140,27 @@ def _connect(url: str, options: dict[str, str], layout: str, failed_jobs: str, o
     from qlab.drivers.redis_store import TIMEOUT, check_prefix
     from qlab.drivers.redis_zset import RedisZsetDriver
 
+    _check_database(url)
     prefix = check_prefix(options.get("prefix"))
     timeout = _seconds(options.get("timeout", str(TIMEOUT)), url)
-    resolved = {"db": options.get("db"), "layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
-    base = urlunsplit(urlsplit(url)._replace(query=urlencode({"db": options["db"]}) if "db" in options else ""))
+    address = url.partition("?")[0]
+    passed = {name: value for name, value in options.items() if name == "db" or name.startswith("ssl_")}
+    base = f"{address}?{urlencode(passed, safe=':/')}" if passed else address
+    resolved = passed | {"layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
     try:
         client = redis.Redis.from_url(base, socket_timeout=timeout, socket_connect_timeout=timeout, protocol=2)
     except ValueError as error:
         raise ValueError(f"{without_password(url)!r} is no address of a server: {error}") from error
     kind = RedisZsetDriver if layout == "zset" else RedisListDriver
-    query = urlencode({name: value for name, value in resolved.items() if value is not None}, safe=":/")
-    whole = urlunsplit(urlsplit(url)._replace(query=query))
+    whole = f"{address}?{urlencode(resolved, safe=':/')}"
     return kind(client, failed_jobs=failed_jobs, prefix=prefix, url=whole, on_close=on_close)
+
+
+def _check_database(url: str) -> None:
+    parts = urlsplit(url)
+    number = parts.path.removeprefix("/")
+    if parts.scheme != "unix" and number and not number.isdecimal():
+        raise ValueError(f"{without_password(url)!r}: the database is {number!r}, use a number, as in redis://host/0")
 
 
 def _require_redis() -> None:
@@ -160,10 +172,13 @@ def _require_redis() -> None:
 
 def _options(url: str, family: str) -> dict[str, str]:
     options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
-    unknown = sorted(set(options) - set(_OPTIONS[family]))
+    known = _OPTIONS[family]
+    unknown = sorted(
+        name for name in options if name not in known and not (family == "redis" and name.startswith("ssl_"))
+    )
     if unknown:
         raise ValueError(
-            f"{without_password(url)!r}: unknown option {', '.join(unknown)}; there are {', '.join(_OPTIONS[family])}"
+            f"{without_password(url)!r}: unknown option {', '.join(unknown)}; there are {', '.join(known)}"
         )
     return options
 
@@ -187,4 +202,4 @@ def _seconds(text: str, url: str) -> float:
 
 def _absolute(url: str) -> str:
     path = file_of(url)
-    return url if path == ":memory:" else f"sqlite:///{os.path.abspath(path)}"
+    return url if path == ":memory:" else f"sqlite:///{quote(os.path.abspath(path))}"

@@ -4,15 +4,23 @@ import os
 import random
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from qlab.clock import monotonic, pause
 from qlab.driver import Statement
 from qlab.drivers.statements import sql
-from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, QueueClosed, UnusableStore
+from qlab.errors import (
+    DriverUnavailable,
+    MissingRequirement,
+    NoQueueThere,
+    QlabError,
+    QueueClosed,
+    UnusableStore,
+)
 from qlab.escape import shortened
 
 OLDEST = (3, 37, 0)
@@ -22,11 +30,14 @@ MEMORY = ":memory:"
 
 Values = Mapping[str, Any] | Sequence[Any]
 Listener = Callable[[Statement], None]
+Source = sqlite3.Connection | sqlite3.Cursor
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
 _patience = random.Random()
-_inherited: list[sqlite3.Connection] = []
+_FORK_PATIENCE = 1.0
+_inherited: list["_Seat"] = []
+_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
@@ -38,6 +49,7 @@ class Database:
         synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`.
         journal: `WAL` or `DELETE`.
         timeout: How many seconds a lock is waited for.
+        create: Whether the file and its tables may be made.
 
     Raises:
         MissingRequirement: SQLite is older than 3.37.
@@ -53,6 +65,7 @@ class Database:
         synchronous: str = "NORMAL",
         journal: str = "WAL",
         timeout: float = 30.0,
+        create: bool = True,
     ) -> None:
         check_version(sqlite3.sqlite_version_info)
         self.path = path if path == MEMORY else os.path.abspath(path)
@@ -61,17 +74,19 @@ class Database:
         self.timeout = timeout
         self.listeners: list[Listener] = []
         self._schema = schema
+        self._create = create
         self._local = threading.local()
-        self._opened: dict[threading.Thread, sqlite3.Connection] = {}
+        self._opened: dict[threading.Thread, _Seat] = {}
         self._guard = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        self._shared: sqlite3.Connection | None = None
+        self._shared: _Seat | None = None
         if self.path == MEMORY:
             self.journal = "MEMORY"
-            self._shared = self._connect()
+            self._shared = _Seat(self._connect())
         else:
-            self._connection()
+            self._seat()
+            _databases.add(self)
 
     @property
     def description(self) -> str:
@@ -82,16 +97,16 @@ class Database:
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
         with self._locked() as connection:
-            return self._execute(connection, verb, sql(verb)[which], values)
+            return self.execute(connection, verb, sql(verb)[which], values)
 
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
         """Hold the write lock for several statements: all of them happen, or none."""
         with self._locked() as connection:
-            self._execute(connection, "begin", "BEGIN IMMEDIATE", ())
+            self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
             try:
                 yield Transaction(self, connection)
-                self._execute(connection, "commit", "COMMIT", ())
+                self.execute(connection, "commit", "COMMIT", ())
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -103,13 +118,15 @@ class Database:
         Raises:
             ValueError: The connection is to another file.
         """
-        files = {row[2] for row in connection.cursor().execute("PRAGMA database_list") if row[1] == "main"}
-        if self.path == MEMORY or not any(file and os.path.samefile(file, self.path) for file in files):
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        files = [os.fsdecode(row[2]) for row in cursor.execute("PRAGMA database_list") if row[0] == 0]
+        if self.path == MEMORY or not any(file and Path(file).samefile(self.path) for file in files):
             raise ValueError(
-                f"connection= is to {sorted(files)}, the queue is in {self.path}: "
+                f"connection= is to {files[0] or MEMORY!r}, the queue is in {self.path}: "
                 "a row and its job commit together only where both are in the same file"
             )
-        return Transaction(self, connection)
+        return Transaction(self, cursor)
 
     def blocked(self) -> float:
         """Tell how many seconds this thread has waited for the lock since it last asked."""
@@ -123,14 +140,12 @@ class Database:
         if os.getpid() != self._pid:
             return
         with self._guard:
-            for connection in [*self._opened.values(), *filter(None, [self._shared])]:
-                connection.close()
+            for seat in [*self._opened.values(), *filter(None, [self._shared])]:
+                seat.close()
             self._opened.clear()
-            self._shared = None
 
-    # -- a statement --
-
-    def _execute(self, connection: sqlite3.Connection, verb: str, text: str, values: Values) -> list[Any]:
+    def execute(self, connection: Source, verb: str, text: str, values: Values) -> list[Any]:
+        """Run a statement on a connection, waiting for the lock where need be, and fetch all its rows."""
         for listener in self.listeners:
             listener(Statement("SQL", verb, text, _shown(values)))
         try:
@@ -142,7 +157,7 @@ class Database:
             raise self._explained(error) from error
         return self._again(connection, text, values)
 
-    def _again(self, connection: sqlite3.Connection, text: str, values: Values) -> list[Any]:
+    def _again(self, connection: Source, text: str, values: Values) -> list[Any]:
         """Ask for the lock after short random waits: SQLite's own waiting starves workers, these are fair to each."""
         began = monotonic()
         while (waited := monotonic() - began) < self.timeout:
@@ -184,42 +199,59 @@ class Database:
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
-        with self._guard if self.path == MEMORY else nullcontext():
-            yield self._connection()
+        """Use this thread's connection; a fork waits meanwhile."""
+        while True:
+            seat = self._seat()
+            with seat.lock:
+                if seat.connection is not None:
+                    yield seat.connection
+                    return
 
-    def _connection(self) -> sqlite3.Connection:
+    def _seat(self) -> "_Seat":
         if self._closed:
-            raise QueueClosed()
+            raise QueueClosed
         if self._pid != os.getpid():
             self._forget_inherited()
-        if self._shared is not None:
-            return self._shared
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._connect()
-            self._local.connection = connection
-            self._remember(connection)
-        return connection
+        seat: _Seat | None = self._shared or getattr(self._local, "seat", None)
+        if seat is None or seat.connection is None:
+            seat = self._local.seat = _Seat(self._connect())
+            self._remember(seat)
+        return seat
+
+    def _remember(self, seat: "_Seat") -> None:
+        with self._guard:
+            for thread in [thread for thread in self._opened if not thread.is_alive()]:
+                self._opened.pop(thread).close()
+            self._opened[threading.current_thread()] = seat
+
+    def close_idle(self) -> None:
+        """Close every connection that is in no transaction, to be opened again when it is needed.
+
+        Before a fork: SQLite keeps a process's locks in memory that a child inherits without the locks themselves, so
+        that what a child does on a file which its parent has open may be lost when the parent closes it.
+        """
+        with self._guard:
+            for seat in self._opened.values():
+                if seat.lock.acquire(timeout=_FORK_PATIENCE):
+                    try:
+                        if seat.connection is not None and not seat.connection.in_transaction:
+                            seat.close()
+                    finally:
+                        seat.lock.release()
 
     def _forget_inherited(self) -> None:
         """A forked child must neither use nor close its parent's connections: closing would drop the parent's locks."""
         _inherited.extend([*self._opened.values(), *filter(None, [self._shared])])
-        if self.path == MEMORY:
+        if self._shared is not None:
             raise DriverUnavailable("a database in memory does not reach a forked process: use a file")
         self._opened = {}
         self._local = threading.local()
         self._guard = threading.RLock()
         self._pid = os.getpid()
 
-    def _remember(self, connection: sqlite3.Connection) -> None:
-        with self._guard:
-            for thread in [thread for thread in self._opened if not thread.is_alive()]:
-                self._opened.pop(thread).close()
-            self._opened[threading.current_thread()] = connection
-
     def _connect(self) -> sqlite3.Connection:
         if self.path != MEMORY:
-            _make_private(self.path)
+            _check_path(self.path, create=self._create)
         try:
             connection = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -236,54 +268,71 @@ class Database:
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if self.path != MEMORY:
             self._check_tables(connection)
-            answer = self._execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
+            answer = self.execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
             if answer.upper() != self.journal:
                 raise UnusableStore(
                     f"{self.path}: SQLite answered journal mode {answer!r} where {self.journal} was asked for; "
                     "its file system may not allow it: use a local disk, or ?journal=DELETE"
                 )
-        self._execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
+        self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
         if not all(self._tables(connection).get(name) for name in self._schema):
             self._make_tables(connection)
 
     def _tables(self, connection: sqlite3.Connection) -> dict[str, str]:
-        rows = self._execute(connection, "open", "SELECT name, sql FROM sqlite_schema WHERE type = 'table'", ())
-        return dict(rows)
+        query = "SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view')"
+        return dict(self.execute(connection, "open", query, ()))
 
     def _check_tables(self, connection: sqlite3.Connection) -> None:
         tables = self._tables(connection)
         for name in self._schema:
             made = sql(f"schema_{name}")[0].rstrip(";")
+            if name not in tables and not self._create:
+                raise NoQueueThere(
+                    f"{self.path} has no table {name!r} of qlab: is it the right file? nothing was changed"
+                )
             if name in tables and _squeezed(tables[name]) != _squeezed(made):
                 raise UnusableStore(
-                    f"{self.path} has a table {name!r} that is not this qlab's (another application's, or another version's): "
-                    "use a file without a table of that name; nothing was changed"
+                    f"{self.path} has a table {name!r} that is not this qlab's (another application's, or another "
+                    "version's): use a file without a table of that name; nothing was changed"
                 )
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
-        self._execute(connection, "open", "BEGIN IMMEDIATE", ())
+        self.execute(connection, "open", "BEGIN IMMEDIATE", ())
         try:
             there = self._tables(connection)
             for name in self._schema:
                 for statement in sql(f"schema_{name}") if name not in there else ():
-                    self._execute(connection, "open", statement, ())
-            self._execute(connection, "open", "COMMIT", ())
+                    self.execute(connection, "open", statement, ())
+            self.execute(connection, "open", "COMMIT", ())
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
 
 
+class _Seat:
+    """A thread's connection, and the lock that is held while it is used."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection: sqlite3.Connection | None = connection
+        self.lock = threading.RLock()
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
 class Transaction:
     """Statements that happen together."""
 
-    def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
+    def __init__(self, database: Database, connection: Source) -> None:
         self._database = database
         self._connection = connection
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql`, and fetch all its rows."""
-        return self._database._execute(self._connection, verb, sql(verb)[which], values)
+        return self._database.execute(self._connection, verb, sql(verb)[which], values)
 
 
 def check_version(version: tuple[int, ...]) -> None:
@@ -299,14 +348,23 @@ def check_version(version: tuple[int, ...]) -> None:
         )
 
 
-def _make_private(path: str) -> None:
+def _before_fork() -> None:
+    for database in list(_databases):
+        database.close_idle()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
+
+
+def _check_path(path: str, *, create: bool) -> None:
     """Make a new file readable by its owner only; SQLite gives its -wal and -shm the same mode."""
     if Path(path).is_dir():
         raise UnusableStore(f"{path} is a folder: name a file in it, as in sqlite:///{path}/qlab.db")
     if not Path(path).parent.is_dir():
         raise UnusableStore(f"{path} cannot be made, its folder does not exist: make the folder first")
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600))
     except OSError as error:
         raise UnusableStore(f"{path} cannot be opened for writing: {error.strerror}") from error
 

@@ -1,14 +1,17 @@
 """The table `failed_jobs`, and how a job gets there and back when it waits in another store.
 
-Where table and jobs are in one SQLite file, failing is one transaction. Elsewhere it is three ordered steps, each safe to repeat:
+Where table and jobs are in one SQLite file, failing is one transaction. Elsewhere it is three ordered steps, each
+safe to repeat:
 
 1. the store moves the job with its error to `failing`: from here on it counts as failed;
 2. a row is inserted, unless the uid is there;
 3. the store drops its `failing` entry.
 
-Retry likewise: the store makes the jobs anew, drops their `failing` entries and notes the rows in `retried`; the rows are deleted;
-the notes are dropped. Whoever comes next finishes what a dead process left, under the table's write lock and after looking again in
-the store. A note is `id:uid`, because the store may be used with another file, where the same number is another row.
+Retry likewise: the store makes the jobs anew, drops their `failing` entries and notes the rows in `retried`; the rows
+    are deleted;
+the notes are dropped. Whoever comes next finishes what a dead process left, under the table's write lock and after
+looking again in the store. A note is `id:uid`, because the store may be used with another file, where the same number
+is another row.
 """
 
 import logging
@@ -16,6 +19,7 @@ import math
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -23,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 from qlab.clock import from_us, us
 from qlab.driver import Driver
 from qlab.drivers.database import MEMORY, Database, Transaction
-from qlab.errors import QlabError
+from qlab.errors import NoQueueThere, QlabError
 from qlab.job import FailedJob, Job, NewJob, Reservation
 
 _log = logging.getLogger("qlab")
@@ -56,29 +60,35 @@ class FailedJobs:
         self._guard = threading.Lock()
 
     def database(self) -> Database:
-        """Open the file, making it where it is not there yet."""
+        """Open the file to write, making it where it is not there yet."""
         with self._guard:
             if self._database is None:
-                self._database = Database(self.path, schema=("failed_jobs",))
-                self._database.listeners = self.listeners
+                self._database = self._open(create=True)
             return self._database
 
-    def exists(self) -> bool:
-        """Tell whether there is a table, without making one."""
-        return self._database is not None or (self.path != MEMORY and Path(self.path).exists())
+    def there(self) -> Database | None:
+        """Open the file to read; None, and nothing made, where no job has ever failed."""
+        with self._guard:
+            if self._database is None and self.path != MEMORY and Path(self.path).exists():
+                with suppress(NoQueueThere):
+                    self._database = self._open(create=False)
+            return self._database
 
     def rows(self, queue: str, after: int, limit: int | None) -> list[FailedJob]:
         """Read a page of a queue's rows, by id."""
-        if not self.exists():
-            return []
         values = {"queue": queue, "after": after, "limit": -1 if limit is None else limit}
-        return [failed_job(row) for row in self.database().run("failed", values)]
+        database = self.there()
+        return [failed_job(row) for row in database.run("failed", values)] if database else []
 
     def ids(self, queue: str, before: float | None) -> list[tuple[int, str]]:
         """List `(id, uid)` of a queue's rows that failed at or before a moment, by id."""
-        if not self.exists():
-            return []
-        return ids_of(self.database(), queue, before)
+        database = self.there()
+        return ids_of(database, queue, before) if database else []
+
+    def _open(self, *, create: bool) -> Database:
+        database = Database(self.path, schema=("failed_jobs",), create=create)
+        database.listeners = self.listeners
+        return database
 
     def close(self) -> None:
         """Close the file."""
@@ -118,15 +128,15 @@ class StagedFailures(Driver):
 
     @abstractmethod
     def _failing(self, queue: str) -> list[Failing]:
-        """Read the failures that wait for their rows."""
+        """Read the failures that wait for their rows, in the order in which they happened."""
 
     @abstractmethod
     def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
         """Step 3 of a failure: drop these entries, where they are still the same failure."""
 
     @abstractmethod
-    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
-        """Step 1 of a retry: make the jobs anew and note the rows; a row noted already is left alone."""
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
+        """Step 1 of a retry: make the jobs anew and note the rows; None for a row that was noted already."""
 
     @abstractmethod
     def _noted(self, queue: str) -> set[str]:
@@ -143,7 +153,7 @@ class StagedFailures(Driver):
     # -- the verbs --
 
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
-        if not resent or not self.failed_jobs.exists():
+        if not resent or self.failed_jobs.there() is None:
             return self._push(queue, jobs, us(now))
         # Under the lock, so that no failure moves between the look into the table and the push.
         with self.failed_jobs.database().transaction() as table:
@@ -165,11 +175,11 @@ class StagedFailures(Driver):
     def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
         # The store is read first: what moves to the table meanwhile is then seen twice, and not missed.
         failing, noted = self._failing(queue), self._noted(queue)
-        rows = [row for row in self.failed_jobs.rows(queue, after, limit) if note(row) not in noted]
-        if limit is not None and len(rows) >= limit:
-            return rows
-        unwritten = _unwritten(failing, {uid for _, uid in self.failed_jobs.ids(queue, None)} if failing else set())
-        return [*rows, *unwritten][:limit]
+        # A row of a retry that was cut short counts no more: as many more are read.
+        rows = self.failed_jobs.rows(queue, after, None if limit is None else limit + len(noted))
+        rows = [row for row in rows if note(row) not in noted]
+        written = self._written(queue, noted) if failing else set()
+        return [*rows, *(entry.failed for entry in failing if entry.failed.uid not in written)][:limit]
 
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
         self._finish(queue)
@@ -177,27 +187,32 @@ class StagedFailures(Driver):
 
     def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
         self._finish(queue)
-        if not self.failed_jobs.exists():
+        if self.failed_jobs.there() is None:
             return []
         with self.failed_jobs.database().transaction() as table:
-            rows = [failed_job(row) for id in ids for row in table.run("retry", {"queue": queue, "id": id})]
+            rows = [
+                failed_job(row) for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})
+            ]
             jobs = self._again(queue, rows, us(now))
             for row in rows:
                 table.run("retry", {"id": row.id}, which=1)
         self._drop_notes(queue, [note(row) for row in rows])
-        return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
+        return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None and job is not None]
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
         self._finish(queue)
-        if not self.failed_jobs.exists():
+        if self.failed_jobs.there() is None:
             return []
         with self.failed_jobs.database().transaction() as table:
             return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
 
     def _count_failed(self, queue: str, failing_uids: set[str], notes: set[str]) -> int:
-        rows = self.failed_jobs.ids(queue, None)
-        written = [uid for id, uid in rows if f"{id}:{uid}" not in notes]
-        return len(written) + len(failing_uids - set(written))
+        written = self._written(queue, notes)
+        return len(written) + len(failing_uids - written)
+
+    def _written(self, queue: str, notes: set[str]) -> set[str]:
+        """Tell the uids of a queue's rows, without those of retries that were cut short."""
+        return {uid for id, uid in self.failed_jobs.ids(queue, None) if f"{id}:{uid}" not in notes}
 
     def _finish(self, queue: str) -> None:
         """Write the rows of failures that wait for them, and delete the rows of retries that died half way."""
@@ -244,10 +259,6 @@ def _row(failed: FailedJob) -> dict[str, Any]:
         "dispatched_at": us(failed.dispatched_at),
         "failed_at": us(failed.failed_at),
     }
-
-
-def _unwritten(failing: Sequence[Failing], written: set[str]) -> list[FailedJob]:
-    return [entry.failed for entry in failing if entry.failed.uid not in written]
 
 
 def _gone(queue: str, job: NewJob, now: float) -> Job:

@@ -16,8 +16,8 @@ from qlab.errors import QueueClosed
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
-MOVED_AT_ONCE = 100
-"""How many jobs that fell due one call appends to the list where `order="arrival"`."""
+AT_ONCE = 100
+"""How many jobs that fell due, and how many skipped items, one call looks at where `order="arrival"`."""
 
 
 class MemoryDriver(StagedFailures):
@@ -50,9 +50,10 @@ class MemoryDriver(StagedFailures):
         return Durability("everything: the jobs are in the worker's process", "everything", "everything")
 
     def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
+        moments = [max(now, us(job.available_at)) for job in jobs]
         with self._lock:
             there = self._queue(queue)
-            return [there.push(job, now, queue) for job in jobs]
+            return [there.push(job, now, at, queue) for job, at in zip(jobs, moments, strict=True)]
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         moment = us(now)
@@ -60,8 +61,12 @@ class MemoryDriver(StagedFailures):
         reservations: list[Reservation] = []
         with self._lock:
             there = self._queue(queue)
-            while len(reservations) < limit and (row := there.line.take(moment, there.rows)) is not None:
-                reservations.append(there.reserve(row, moment, deadline, f"{self._tokens.next()}-{row.id}", queue))
+            more = True
+            while more and len(reservations) < limit:
+                taken, more = there.line.take(moment, there.rows, limit - len(reservations))
+                reservations += [
+                    there.reserve(row, moment, deadline, f"{self._tokens.next()}-{row.id}", queue) for row in taken
+                ]
         return reservations
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
@@ -184,13 +189,15 @@ class MemoryDriver(StagedFailures):
                 if uid in there and there[uid].token == entry.token:
                     del there[uid]
 
-    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
         with self._lock:
             there = self._queue(queue)
-            for row in rows:
-                there.failing.pop(row.uid, None)
-                there.retried.add(note(row))
-            return [there.push(NewJob(row.uid, row.name, row.body, from_us(now)), now, queue) for row in rows]
+            return [None if note(row) in there.retried else self._made_anew(there, row, now) for row in rows]
+
+    def _made_anew(self, there: "_Queue", row: FailedJob, now: int) -> Job:
+        there.retried.add(note(row))
+        there.failing.pop(row.uid, None)
+        return there.push(NewJob(row.uid, row.name, row.body, from_us(now)), now, now, row.queue)
 
     def _noted(self, queue: str) -> set[str]:
         with self._lock:
@@ -250,13 +257,13 @@ class _Queue:
         self._last_id = 0
         self._last_seq = 0
 
-    def push(self, new: NewJob, now: int, queue: str) -> Job:
+    def push(self, new: NewJob, now: int, available_at: int, queue: str) -> Job:
         if new.uid in self.failing:
             return Job(0, new.uid, queue, new.name, new.body, 0, from_us(now), new.available_at)
         if new.uid in self.uids:
             return self.rows[self.uids[new.uid]].job(queue)
         self._last_id += 1
-        row = _Row(self._last_id, new.uid, new.name, new.body, now, max(now, us(new.available_at)), self._next_seq())
+        row = _Row(self._last_id, new.uid, new.name, new.body, now, available_at, self._next_seq())
         self.rows[row.id] = row
         self.uids[row.uid] = row.id
         self.line.put(row, now)
@@ -295,13 +302,14 @@ class _ByTime:
     def put(self, row: _Row, now: int | None) -> None:
         heapq.heappush(self._heap, (row.available_at, row.seq, row.id))
 
-    def take(self, now: int, rows: dict[int, _Row]) -> _Row | None:
-        while self._heap and self._heap[0][0] <= now:
+    def take(self, now: int, rows: dict[int, _Row], limit: int) -> tuple[list[_Row], bool]:
+        taken: list[_Row] = []
+        while len(taken) < limit and self._heap and self._heap[0][0] <= now:
             available_at, seq, id = heapq.heappop(self._heap)
             row = rows.get(id)
             if row is not None and row.available_at == available_at and row.seq == seq:
-                return row
-        return None
+                taken.append(row)
+        return taken, False
 
 
 class _ByArrival:
@@ -319,18 +327,22 @@ class _ByArrival:
         else:
             heapq.heappush(self._later, (row.available_at, row.seq, row.id, row.entry))
 
-    def take(self, now: int, rows: dict[int, _Row]) -> _Row | None:
-        self._move(now, rows)
-        while self._list:
+    def take(self, now: int, rows: dict[int, _Row], limit: int) -> tuple[list[_Row], bool]:
+        """Do what one call of the script does; it says so where it stopped at 100 and more may be left."""
+        moved, skipped = self._move(now, rows), 0
+        taken: list[_Row] = []
+        while self._list and len(taken) < limit and skipped < AT_ONCE:
             id, entry = self._list.popleft()
             row = rows.get(id)
             if row is not None and row.entry == entry:
-                return row
-        return None
+                taken.append(row)
+            else:
+                skipped += 1
+        return taken, AT_ONCE in (moved, skipped)
 
-    def _move(self, now: int, rows: dict[int, _Row]) -> None:
+    def _move(self, now: int, rows: dict[int, _Row]) -> int:
         moved = 0
-        while moved < MOVED_AT_ONCE and self._later and self._later[0][0] <= now:
+        while moved < AT_ONCE and self._later and self._later[0][0] <= now:
             _, _, id, entry = heapq.heappop(self._later)
             row = rows.get(id)
             if row is not None and row.entry == entry:
@@ -338,3 +350,4 @@ class _ByArrival:
                 row.listed = True
                 self._list.append((id, row.entry))
                 moved += 1
+        return moved

@@ -1,6 +1,6 @@
 """ADR 0019's layout: a job is an item of a list.
 
-The keys of a queue, each `prefix:{queue}:` and
+The keys of a queue, each `prefix:{queue}:list:` and
 
 | key | kind | what it holds |
 |---|---|---|
@@ -13,10 +13,10 @@ The keys of a queue, each `prefix:{queue}:` and
 | ready | list | `id:entry` of what may be reserved; an item whose entry is not its row's is skipped |
 | delayed | sorted set | `seq:id` of what is available later, by that moment |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
-| run_out | sorted set | `seq:id` of reservations that ran out and were appended to `ready` while their tokens are still good |
+| run_out | sorted set | `seq:id` of run-out reservations that stand in `ready` while their tokens are still good |
 
-Its order differs from the contract's where nobody polls between two due times, or where a clock goes back: what is appended first goes
-first. A call appends at most 100 jobs that have fallen due.
+Its order differs from the contract's where nobody polls between two due times, or where a clock goes back: what is
+appended first goes first. A call appends at most 100 jobs that have fallen due.
 """
 
 from qlab.drivers.redis_store import RedisStore

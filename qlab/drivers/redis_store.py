@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 import redis
 from redis.backoff import NoBackoff
@@ -15,7 +16,7 @@ from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Statement
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures, note
 from qlab.drivers.statements import lua, script
-from qlab.errors import DriverUnavailable, QueueClosed, UnexpectedReply, UnusableStore
+from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnexpectedReply, UnusableStore
 from qlab.escape import shortened, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
@@ -89,10 +90,10 @@ class RedisStore(StagedFailures):
 
     @cached_property
     def persistence(self) -> str:
-        """What the server says of its persistence: `no persistence`, `AOF everysec`, `snapshots (…)`, or that it does not tell."""
+        """What the server says of it: `no persistence`, `AOF everysec`, `snapshots (…)`, or `persistence unknown`."""
         try:
             told = self._settings()
-        except DriverUnavailable:
+        except (DriverUnavailable, QueueClosed):
             return "persistence unknown"
         if told.get("appendonly") == "yes":
             return f"AOF {told.get('appendfsync')}"
@@ -171,6 +172,10 @@ class RedisStore(StagedFailures):
     def check(self, queue: str, *, now: float) -> list[str]:
         return [_text(sentence) for sentence in self._pages("check", queue)]
 
+    def delete(self, queue: str) -> None:
+        """Delete every key of a queue, its counters and unwritten failures too: for a queue made for an experiment."""
+        self._ask("UNLINK", *self.keys(queue))
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -198,24 +203,21 @@ class RedisStore(StagedFailures):
         return bool(self._call("fail", job.queue, job.id, reservation.token, now, attempts, error, traceback))
 
     def _failing(self, queue: str) -> list[Failing]:
-        return [_failing(queue, [_text(part) for part in entry]) for entry in self._call("failing", queue)]
+        entries = sorted(self._call("failing", queue), key=lambda entry: int(entry[0]))
+        return [_failing(queue, [_text(part) for part in entry[1:]]) for entry in entries]
 
     def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
         for start in range(0, len(failing), _PAGE):
             page = failing[start : start + _PAGE]
             self._call("unstage", queue, *(part for entry in page for part in (entry.failed.uid, entry.token)))
 
-    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job]:
+    def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
         if not rows:
             return []
         replies = self._call(
             "retry", queue, now, *(part for row in rows for part in (note(row), row.uid, row.name, row.body))
         )
-        done = (Job(0, row.uid, queue, row.name, row.body, 0, from_us(now), from_us(now)) for row in rows)
-        return [
-            self._job(queue, reply) if isinstance(reply, list) else gone
-            for reply, gone in zip(replies, done, strict=True)
-        ]
+        return [self._job(queue, reply) if isinstance(reply, list) else None for reply in replies]
 
     def _noted(self, queue: str) -> set[str]:
         return {_text(member) for member in self._ask("SMEMBERS", self.keys(queue)[self.key_names.index("retried")])}
@@ -228,7 +230,7 @@ class RedisStore(StagedFailures):
 
     def keys(self, queue: str) -> list[str]:
         """Name the keys of a queue: they start with the prefix, and share a slot of a cluster."""
-        tag = f"{self.prefix}:{{{escaped(queue)}}}:"
+        tag = f"{self.prefix}:{{{escaped(queue)}}}:{self.layout}:"
         return [tag + name for name in self.key_names]
 
     def _call(self, verb: str, queue: str, *values: object) -> Any:
@@ -288,30 +290,23 @@ class RedisStore(StagedFailures):
         except redis.exceptions.RedisError as error:
             raise self._meaning(what, error) from error
         except OSError as error:
-            raise DriverUnavailable(f"{without_password(self.url)} does not answer: {error}") from error
+            raise ReplyLost(f"{without_password(self.url)} does not answer: {error}") from error
 
     def _meaning(self, what: str, error: Exception) -> Exception:
-        said = str(error)
-        code = said.split(" ", 1)[0].rstrip(":")
-        if isinstance(error, redis.exceptions.AuthenticationError):
-            code = code if code in _MEANINGS else "WRONGPASS"
-        if isinstance(error, redis.exceptions.BusyLoadingError):
-            code = "LOADING"
-        if isinstance(error, redis.exceptions.TimeoutError):
+        where, said = without_password(self.url), str(error)
+        code = _code(error, said)
+        if isinstance(error, redis.exceptions.ConnectionError) and "connecting to" in said:
             return DriverUnavailable(
-                f"{without_password(self.url)} did not answer {what} in time: {said}; it may or may not have been done"
+                f"{where} does not answer ({said}): is a server running there? redis+embedded:// needs none"
             )
-        if isinstance(error, redis.exceptions.ConnectionError) and code not in _MEANINGS:
-            return DriverUnavailable(
-                f"{without_password(self.url)} does not answer ({said}): is the server running there? redis+embedded:// needs none"
-            )
+        lost = isinstance(error, redis.exceptions.ConnectionError | redis.exceptions.TimeoutError)
+        if lost and code not in _MEANINGS:
+            return ReplyLost(f"{where} did not answer {what} ({said}); it may or may not have been done")
         if code == "WRONGTYPE":
             return UnusableStore(
-                f"{without_password(self.url)}: a key under the prefix {self.prefix!r} is another application's: choose another"
+                f"{where}: a key under the prefix {self.prefix!r} is another application's: choose another prefix"
             )
-        return DriverUnavailable(
-            f"{without_password(self.url)} could not {what}: {_MEANINGS.get(code, 'the server refused')} ({said})"
-        )
+        return DriverUnavailable(f"{where} could not {what}: {_MEANINGS.get(code, 'the server refused')} ({said})")
 
     def _statement(self, verb: str, queue: str, values: Sequence[object]) -> Statement:
         files = ("complete", "reserve") if verb == "complete_and_reserve" else (verb,)
@@ -348,6 +343,26 @@ class RedisStore(StagedFailures):
 _MAY_BE_EMPTY = ("recover", "failing", "push", "retry")
 
 
+_CLASSES: tuple[tuple[type[Exception], str], ...] = (
+    (redis.exceptions.AuthenticationError, "WRONGPASS"),
+    (redis.exceptions.BusyLoadingError, "LOADING"),
+    (redis.exceptions.NoPermissionError, "NOPERM"),
+    (redis.exceptions.OutOfMemoryError, "OOM"),
+    (redis.exceptions.ReadOnlyError, "READONLY"),
+    (redis.exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
+    (redis.exceptions.MovedError, "MOVED"),
+)
+
+
+def _code(error: Exception, said: str) -> str:
+    """Tell the code that the server's error began with; redis-py takes it away from those it has classes for."""
+    if "HELLO must be called" in said or "Authentication required" in said:
+        return "NOAUTH"
+    written = said.split(" ", 1)[0].rstrip(":")
+    return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)
+
+
 def check_prefix(prefix: str | None) -> str:
     """Refuse a prefix that would let queues meet each other.
 
@@ -357,8 +372,8 @@ def check_prefix(prefix: str | None) -> str:
     if prefix is None:
         if os.environ.get("APP_ENV") == "production":
             raise ValueError(
-                "APP_ENV is production and no prefix is given: applications that share a Redis would run each other's jobs; "
-                "write redis://…?prefix=NAME"
+                "APP_ENV is production and no prefix is given: applications that share a Redis would run each other's "
+                "jobs; write redis://…?prefix=NAME"
             )
         return DEFAULT_PREFIX
     if not prefix or "{}" in prefix:
@@ -383,7 +398,8 @@ def _own(client: "redis.Redis") -> "redis.Redis":
         "retry_on_timeout": False,
         "decode_responses": False,
     }
-    settings.setdefault("socket_timeout", TIMEOUT)
+    settings["socket_timeout"] = settings.get("socket_timeout") or TIMEOUT
+    settings["encoding"] = "utf-8"
     own = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
     return redis.Redis.from_pool(own)
 
@@ -391,7 +407,8 @@ def _own(client: "redis.Redis") -> "redis.Redis":
 def _url_of(client: "redis.Redis", driver: RedisStore) -> str:
     at = client.connection_pool.connection_kwargs
     where = f"unix://{at['path']}" if "path" in at else f"redis://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
-    return f"{where}?db={at.get('db', 0)}&layout={driver.layout}&prefix={driver.prefix}&failed_jobs={driver.failed_jobs.url}"
+    options = {"db": at.get("db", 0), "layout": driver.layout, "prefix": driver.prefix}
+    return f"{where}?{urlencode(options | {'failed_jobs': driver.failed_jobs.url}, safe=':/')}"
 
 
 def _deadline(now: float, retry_after: float | None) -> int:

@@ -1,6 +1,6 @@
 """The contract's order on Redis: one sorted set by the moment from which a job may be reserved.
 
-The keys of a queue, each `prefix:{queue}:` and
+The keys of a queue, each `prefix:{queue}:zset:` and
 
 | key | kind | what it holds |
 |---|---|---|

@@ -288,7 +288,7 @@ def _find(server: str | None) -> str:
 def _program(path: str | os.PathLike[str]) -> str:
     if found := shutil.which(path):
         return str(Path(found).absolute())
-    raise MissingRequirement(f"there is no program {os.fspath(path)!r}; {_WAYS_OUT}")
+    raise MissingRequirement(f"there is no program {os.fspath(path)!r} that could be run")
 
 
 def _settings(folder: Path) -> list[str]:

@@ -28,18 +28,28 @@ class SqliteDriver(Driver):
         synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`: what a power cut may lose.
         journal: `WAL` or `DELETE`.
         timeout: How many seconds a lock is waited for.
+        create: Whether the file and its tables may be made.
 
     Raises:
         MissingRequirement: SQLite is older than 3.37.
-        UnusableStore: The file is no database, or has another table of the same name.
+        UnusableStore: The file is no database, has another table of the same name, or is not there and may not be made.
     """
 
     name = "sqlite"
 
-    def __init__(self, path: str, *, synchronous: str = "NORMAL", journal: str = "WAL", timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        synchronous: str = "NORMAL",
+        journal: str = "WAL",
+        timeout: float = 30.0,
+        create: bool = True,
+    ) -> None:
         super().__init__()
+        tables = ("jobs", "jobs_seq", "failed_jobs")
         self.database = Database(
-            path, schema=("jobs", "jobs_seq", "failed_jobs"), synchronous=synchronous, journal=journal, timeout=timeout
+            path, schema=tables, synchronous=synchronous, journal=journal, timeout=timeout, create=create
         )
         self.database.listeners = self._listeners
         self.url = _url(self.database)
@@ -125,7 +135,11 @@ class SqliteDriver(Driver):
 
     def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
         with self.database.transaction() as transaction:
-            rows = [failed_job(row) for id in ids for row in transaction.run("retry", {"queue": queue, "id": id})]
+            rows = [
+                failed_job(row)
+                for id in dict.fromkeys(ids)
+                for row in transaction.run("retry", {"queue": queue, "id": id})
+            ]
             again = [NewJob(row.uid, row.name, row.body, now) for row in rows]
             jobs = _push(transaction, queue, again, us(now), resent=False)
             for row in rows:

@@ -5,7 +5,7 @@
 local dropped = 0
 for i = 1, #ARGV, 2 do
   local packed = redis.call('HGET', FAILING, ARGV[i])
-  if packed and cmsgpack.unpack(packed)[1] == ARGV[i + 1] then
+  if packed and cmsgpack.unpack(packed)[3] == ARGV[i + 1] then
     dropped = dropped + redis.call('HDEL', FAILING, ARGV[i])
   end
 end

@@ -1,0 +1,34 @@
+"""What runs in the processes that tests start; imports as little as it can, for each of them pays for it."""
+
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
+from multiprocessing.synchronize import Event as Signal
+
+from qlab import drivers
+
+
+def race(url: str, queue: str, rounds: int, start: Barrier, won: "SimpleQueue[list[int]]") -> None:
+    """Try to reserve one job, round after round, each begun by all racers at once; tell the rounds that were won.
+
+    A round lasts 100 s of job time, as long as a reservation: whoever comes second finds the job reserved.
+    """
+    driver = drivers.open(url)
+    winner_of = []
+    for number in range(rounds):
+        start.wait(60.0)
+        if driver.reserve(queue, now=number * 100.0, retry_after=100.0):
+            winner_of.append(number)
+    won.put(winner_of)
+    driver.close()
+
+
+def hold_the_lock(path: str, held: Signal, let_go: Signal) -> None:
+    """Hold a SQLite file's write lock until told to let go."""
+    import sqlite3  # noqa: PLC0415 - only this one needs it
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    held.set()
+    let_go.wait(60.0)
+    connection.execute("COMMIT")
+    connection.close()

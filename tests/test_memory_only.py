@@ -1,0 +1,48 @@
+"""What only memory has: it forgets."""
+
+from typing import Any
+
+import pytest
+from conftest import QUEUE, failed_one, only, push, taken
+
+from qlab import drivers
+from qlab.driver import Counts, Driver
+from qlab.drivers.memory import MemoryDriver
+
+
+@only("memory", "memory-arrival")
+def test_a_store_in_memory_is_its_driver_s_alone(driver: Driver) -> None:
+    push(driver, "a")
+    failed_one(driver, now=-1.0)
+    with drivers.open(driver.url) as another:
+        assert another.counts(QUEUE, now=0.0) == Counts()
+        assert another.failed(QUEUE) == []
+
+
+@pytest.mark.parametrize("order", ["arrival", "available_at"])
+def test_a_driver_keeps_its_order_in_its_address(order: Any) -> None:
+    with MemoryDriver(order) as driver, drivers.open(driver.url) as again:
+        assert again.order == driver.order == order
+
+
+@pytest.mark.parametrize("order", ["", "fifo", None])
+def test_an_order_that_there_is_not_is_refused(order: Any) -> None:
+    with pytest.raises(ValueError, match="use 'available_at' or 'arrival'"):
+        MemoryDriver(order)
+
+
+def test_memory_promises_nothing() -> None:
+    with MemoryDriver() as driver:
+        assert all(text.startswith("everything") for text in driver.durability)
+
+
+@only("memory-arrival")
+def test_any_number_of_stale_items_hides_no_ready_job(driver: Driver) -> None:
+    push(driver, *("late",) * 350)
+    late = driver.reserve(QUEUE, now=0.0, retry_after=10.0, limit=350)
+    again = [driver.reserve(QUEUE, now=20.0, retry_after=None)[0] for _ in range(4)]
+    for held in late[4:]:
+        assert driver.complete(held, now=20.0)
+    push(driver, "ready", now=20.0)
+    assert taken(driver, now=20.0) == ["ready"]
+    assert len(again) == 4

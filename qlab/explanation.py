@@ -1,12 +1,27 @@
 """Where two runs of a scenario differ first, and why, in words."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from qlab.show import seconds
-from qlab.simulation import Run
 from qlab.trace import Difference, Event, Kind, Trace
 
 _WAITS = (Kind.DISPATCHED, Kind.RETRIED, Kind.RELEASED, Kind.RECOVERED)
+
+
+class Traced(Protocol):
+    """A trace, and on which kind of driver it was made."""
+
+    @property
+    def driver(self) -> str:
+        """The driver's family."""
+
+    @property
+    def order(self) -> str:
+        """The driver's order: `available_at` or `arrival`."""
+
+    @property
+    def trace(self) -> Trace:
+        """What happened."""
 
 
 class Agreement(NamedTuple):
@@ -25,7 +40,7 @@ class Agreement(NamedTuple):
     why: str
 
 
-def agreement(reference: Run, run: Run) -> Agreement:
+def agreement(reference: Traced, run: Traced) -> Agreement:
     """Compare a run's trace with another's of the same scenario."""
     difference = reference.trace.difference(run.trace)
     return Agreement(
@@ -33,7 +48,7 @@ def agreement(reference: Run, run: Run) -> Agreement:
     )
 
 
-def why(left: Run, right: Run, difference: Difference) -> str:
+def why(left: Traced, right: Traced, difference: Difference) -> str:
     """Say in words why two runs of a scenario differ at their first different event."""
     one, other = difference.left, difference.right
     if one is None or other is None:
@@ -46,7 +61,7 @@ def why(left: Run, right: Run, difference: Difference) -> str:
     return _by_time_and_by_arrival(right.driver, other, left, one)
 
 
-def _by_time_and_by_arrival(driver: str, first: Event, run: Run, second: Event) -> str:
+def _by_time_and_by_arrival(driver: str, first: Event, run: Traced, second: Event) -> str:
     return (
         f"At {seconds(first.at)} {first.worker} asked for a job. {driver} goes by the moment from which a job may be "
         f"reserved, then by dispatch: job {first.job}, claimable since {seconds(first.since)}. {run.driver} goes by "

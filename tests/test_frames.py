@@ -1,0 +1,535 @@
+"""Frames tell what a trace says: exact on small traces, and never at odds with `Trace.at`."""
+
+import math
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import pandas as pd
+import pytest
+
+from qlab import frames
+from qlab.driver import Counts
+from qlab.job import JobState
+from qlab.trace import Event, Kind, Trace
+
+NAN, NEVER = math.nan, math.inf
+FRAMES = (frames.events, frames.jobs, frames.depth, frames.spans)
+
+
+def rows(frame, *columns):
+    """The frame as tuples, NaN as None so that rows can be compared."""
+    told = (frame[list(columns)] if columns else frame).itertuples(index=False, name=None)
+    return [tuple(None if pd.isna(value) else value for value in row) for row in told]
+
+
+def dispatched(at, job, name="resize", until=None):
+    return Event(at, Kind.DISPATCHED, job, name, until=at if until is None else until)
+
+
+def reserved(at, job, attempt=1, worker="w1", since=0.0, until=NEVER):
+    return Event(at, Kind.RESERVED, job, "resize", attempt, worker, since, until)
+
+
+def expired(at, job, attempt, until):
+    return Event(at, Kind.EXPIRED, job, "resize", attempt, until=until)
+
+
+def event(at, kind, job, attempt=1, worker="w1", until=None, detail=""):
+    return Event(at, kind, job, "resize", attempt, worker, until=until, detail=detail)
+
+
+PLAIN = Trace([dispatched(0, 1), reserved(2, 1), event(5, Kind.COMPLETED, 1)])
+
+TWO_FAILURES = Trace(
+    [
+        dispatched(0, 1, until=4),
+        reserved(5, 1, 1, "w1", 4, 95),
+        event(6, Kind.RELEASED, 1, 1, until=16, detail="ValueError: one"),
+        reserved(16, 1, 2, "w2", 16, 106),
+        event(16, Kind.RELEASED, 1, 2, "w2", 76, "ValueError: two"),
+        reserved(80, 1, 3, "w1", 76, 170),
+        event(83, Kind.FAILED, 1, 3, detail="ValueError: three"),
+    ]
+)
+
+LATE = Trace(
+    [
+        dispatched(0, 1),
+        reserved(0, 1, 1, "slow", 0, 10),
+        expired(12, 1, 1, 10),
+        reserved(12, 1, 2, "quick", 10, 22),
+        event(15, Kind.SUPERSEDED, 1, 1, "slow", detail="complete"),
+        event(16, Kind.COMPLETED, 1, 2, "quick"),
+    ]
+)
+
+SETTLED_LATE = Trace(
+    [
+        dispatched(0, 1),
+        reserved(1, 1, since=0, until=11),
+        event(15, Kind.EXTENDED, 1, until=25),
+        event(26, Kind.COMPLETED, 1),
+    ]
+)
+
+CRASHED = Trace(
+    [
+        dispatched(0, 1),
+        reserved(0, 1, 1, "w1", 0, 10),
+        event(1, Kind.CRASHED, 1, 1, "w1"),
+        reserved(10, 1, 2, "w1", 10, 20),
+        event(10, Kind.FAILED, 1, 1, detail="AttemptsExhausted: every attempt was used up"),
+        Event(30, Kind.MISSED, worker="w1"),
+    ]
+)
+
+RECOVERED = Trace(
+    [
+        dispatched(0, 1),
+        reserved(0, 1, 1, "gone", 0, 10),
+        event(14, Kind.RECOVERED, 1, 1, "", until=14),
+        reserved(17, 1, 2, "w1", 14, 27),
+        event(18, Kind.RELEASED, 1, 2, until=23),
+        reserved(23, 1, 3, "w1", 23, 33),
+        event(24, Kind.COMPLETED, 1, 3),
+    ]
+)
+
+CLEARED = Trace(
+    [
+        dispatched(0, 1),
+        dispatched(0, 2),
+        dispatched(0, 3, until=9),
+        reserved(0, 1, until=10),
+        event(1, Kind.COMPLETED, 1),
+        reserved(1, 2, until=11),
+        Event(4, Kind.CLEARED, detail="2"),
+        event(6, Kind.SUPERSEDED, 2, detail="complete"),
+        dispatched(7, 4),
+    ]
+)
+
+
+def test_events_are_the_events():
+    trace = Trace([*TWO_FAILURES, Event(90, Kind.MISSED, worker="w1"), dispatched(91, 2, until=NEVER)])
+    told = frames.events(trace)
+    assert list(told.columns) == list(Event._fields)
+    assert rows(told) == [tuple(e) for e in trace]
+    assert told["until"].iloc[-1] == NEVER
+
+
+def test_text_columns_have_only_their_own_texts_as_categories():
+    told = frames.events(TWO_FAILURES)
+    assert list(told["worker"].cat.categories) == ["", "w1", "w2"]
+    assert list(told["name"].cat.categories) == ["resize"]
+    assert list(told["kind"].cat.categories) == list(Kind)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_columns_and_dtypes_do_not_depend_on_what_happened(frame):
+    def kinds(trace):
+        return {name: "category" if kind == "category" else str(kind) for name, kind in frame(trace).dtypes.items()}
+
+    assert len(frame(Trace())) == 0
+    assert kinds(Trace()) == kinds(TWO_FAILURES) == kinds(CLEARED)
+    assert kinds(Trace([Event(1, Kind.MISSED)])) == kinds(Trace())
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_dtypes_are_those_of_the_docstring(frame):
+    lines = [line for line in frame.__doc__.splitlines() if line.strip().startswith("- ")]
+    for name, kind in frame(TWO_FAILURES).dtypes.items():
+        told = next(line for line in lines if f"`{name}`" in line)
+        assert ("category" if kind == "category" else str(kind)) in told
+
+
+def test_a_plain_job_waits_and_is_served():
+    assert rows(frames.jobs(PLAIN)) == [
+        (1, "resize", "done", 1, 1, 0.0, 2.0, 5.0, 2.0, 3.0, 0.0, 5.0, "w1", 0, ""),
+    ]
+    assert list(frames.jobs(PLAIN).columns) == [
+        *("job", "name", "state", "attempts", "runs", "dispatched_at", "first_reserved_at", "finished_at"),
+        *("wait", "service", "backoff", "sojourn", "worker", "superseded", "error"),
+    ]
+
+
+def test_a_failing_job_adds_up_its_attempts():
+    assert rows(frames.jobs(TWO_FAILURES)) == [
+        (1, "resize", "failed", 3, 3, 0.0, 5.0, 83.0, 5.0, 4.0, 70.0, 9.0, "w1", 0, "ValueError: three"),
+    ]
+
+
+def test_a_superseded_reservation_is_served_until_it_runs_out():
+    told = frames.jobs(LATE)
+    assert rows(told, "attempts", "runs", "wait", "service", "worker", "superseded") == [(2, 2, 2.0, 14.0, "quick", 1)]
+
+
+def test_a_worker_too_late_to_extend_may_still_settle():
+    late = Trace([*LATE, event(17, Kind.SUPERSEDED, 1, 1, "slow", detail="extend")])
+    assert rows(frames.jobs(late), "superseded") == [(1,)]
+
+
+def test_a_job_settled_after_its_reservation_ran_out_was_served_all_along():
+    assert rows(frames.jobs(SETTLED_LATE), "wait", "service", "sojourn") == [(1.0, 25.0, 26.0)]
+
+
+def test_a_reservation_with_attempts_used_up_is_no_run():
+    assert rows(frames.jobs(CRASHED), "state", "attempts", "runs", "service") == [("failed", 2, 1, 10.0)]
+
+
+def test_a_recovered_job_waits_from_where_it_ran_out():
+    assert rows(frames.jobs(RECOVERED), "wait", "service", "backoff", "finished_at") == [(7.0, 12.0, 0.0, 24.0)]
+
+
+def test_cleared_jobs_are_told_apart():
+    assert rows(frames.jobs(CLEARED), "job", "state", "wait", "service", "superseded") == [
+        (1, "done", 0.0, 1.0, 0),
+        (2, "cleared", 1.0, 3.0, 1),
+        (3, "cleared", None, None, 0),
+        (4, "ready", None, None, 0),
+    ]
+
+
+def test_what_has_not_happened_is_nan():
+    trace = Trace([dispatched(0, 1, until=50), dispatched(0, 2), reserved(3, 2, until=93), Event(5, Kind.MISSED)])
+    times = ("dispatched_at", "first_reserved_at", "finished_at", "wait", "service", "backoff", "sojourn")
+    assert rows(frames.jobs(trace), "state", *times) == [
+        ("delayed", 0.0, None, None, None, None, 0.0, None),
+        ("reserved", 0.0, 3.0, None, 3.0, None, 0.0, None),
+    ]
+
+
+def test_a_state_at_the_last_moment_counts_what_ran_out_by_then():
+    trace = Trace([dispatched(0, 1), reserved(0, 1, until=10), dispatched(0, 2, until=10), Event(10, Kind.MISSED)])
+    assert rows(frames.jobs(trace), "state", "service") == [("ready", 10.0), ("ready", None)]
+    assert rows(frames.depth(trace))[-1] == (10.0, 2, 0, 0, 0, 0, 2)
+
+
+def test_a_retried_job_is_another_row():
+    again = [Event(90, Kind.RETRIED, 1, "resize", detail="failed job 1"), dispatched(90, 2)]
+    trace = Trace([*TWO_FAILURES, *again])
+    assert rows(frames.jobs(trace), "job", "state", "dispatched_at") == [(1, "failed", 0.0), (2, "ready", 90.0)]
+    assert rows(frames.depth(trace))[-1] == (90.0, 1, 0, 0, 0, 0, 1)
+
+
+def test_a_forgotten_job_is_counted_no_more():
+    trace = Trace([*TWO_FAILURES, Event(90, Kind.FORGOTTEN, 1, detail="failed job 1")])
+    assert rows(frames.depth(trace))[-1] == (90.0, 0, 0, 0, 0, 0, 0)
+
+
+def test_a_job_that_the_trace_first_sees_reserved_has_waited():
+    trace = Trace([reserved(100, 7, 2, since=40, until=190), event(101, Kind.COMPLETED, 7, 2)])
+    told = frames.jobs(trace)
+    assert rows(told, "job", "attempts", "dispatched_at", "wait", "service") == [(7, 1, None, 60.0, 1.0)]
+
+
+def test_a_wait_that_began_on_a_faster_clock_is_none():
+    trace = Trace([reserved(100, 7, since=100.5), event(101, Kind.COMPLETED, 7)])
+    assert rows(frames.jobs(trace), "wait", "sojourn") == [(0.0, 1.0)]
+
+
+def test_a_reservation_that_does_not_say_when_it_runs_out_never_does():
+    trace = Trace([dispatched(0, 1), reserved(1, 1, until=None), Event(500, Kind.MISSED)])
+    assert rows(frames.jobs(trace), "state") == [("reserved",)]
+
+
+def test_depth_has_a_row_where_time_alone_changes_it():
+    assert rows(frames.depth(TWO_FAILURES)) == [
+        (0.0, 0, 1, 0, 0, 0, 1),
+        (4.0, 1, 0, 0, 0, 0, 1),
+        (5.0, 0, 0, 1, 0, 0, 1),
+        (6.0, 0, 1, 0, 0, 0, 1),
+        (76.0, 1, 0, 0, 0, 0, 1),
+        (80.0, 0, 0, 1, 0, 0, 1),
+        (83.0, 0, 0, 0, 1, 0, 0),
+    ]
+    assert rows(frames.depth(LATE), "at", "ready", "reserved", "done") == [
+        *((0.0, 0, 1, 0), (10.0, 1, 0, 0)),
+        *((12.0, 0, 1, 0), (16.0, 0, 0, 1)),
+    ]
+
+
+def test_depth_forgets_what_was_cleared_and_keeps_what_was_done():
+    assert rows(frames.depth(CLEARED)) == [
+        (0.0, 1, 1, 1, 0, 0, 3),
+        (1.0, 0, 1, 1, 0, 1, 2),
+        (4.0, 0, 0, 0, 0, 1, 0),
+        (7.0, 1, 0, 0, 0, 1, 1),
+    ]
+
+
+def spans(trace, *columns):
+    return rows(frames.spans(trace), *(columns or ("span", "start", "end", "attempt", "worker")))
+
+
+def test_spans_of_a_failing_job():
+    assert spans(TWO_FAILURES) == [
+        ("delayed", 0.0, 4.0, 0, ""),
+        ("waiting", 4.0, 5.0, 0, ""),
+        ("reserved", 5.0, 6.0, 1, "w1"),
+        ("retrying", 6.0, 6.0, 1, "w1"),
+        ("backoff", 6.0, 16.0, 1, ""),
+        ("reserved", 16.0, 16.0, 2, "w2"),
+        ("retrying", 16.0, 16.0, 2, "w2"),
+        ("backoff", 16.0, 76.0, 2, ""),
+        ("waiting", 76.0, 80.0, 2, ""),
+        ("reserved", 80.0, 83.0, 3, "w1"),
+        ("failed", 83.0, 83.0, 3, "w1"),
+    ]
+
+
+def test_spans_show_a_late_worker_beside_the_one_that_has_the_job():
+    assert spans(LATE) == [
+        ("reserved", 0.0, 10.0, 1, "slow"),
+        ("waiting", 10.0, 12.0, 1, ""),
+        ("late", 10.0, 15.0, 1, "slow"),
+        ("reserved", 12.0, 16.0, 2, "quick"),
+        ("superseded", 15.0, 15.0, 1, "slow"),
+        ("done", 16.0, 16.0, 2, "quick"),
+    ]
+
+
+def test_spans_show_a_worker_that_extends_and_settles_late():
+    assert spans(SETTLED_LATE, "span", "start", "end") == [
+        ("waiting", 0.0, 1.0),
+        ("reserved", 1.0, 11.0),
+        ("waiting", 11.0, 15.0),
+        ("late", 11.0, 15.0),
+        ("reserved", 15.0, 25.0),
+        ("waiting", 25.0, 26.0),
+        ("late", 25.0, 26.0),
+        ("done", 26.0, 26.0),
+    ]
+
+
+def test_a_worker_that_settles_at_its_deadline_is_not_late():
+    trace = Trace([dispatched(0, 1), reserved(0, 1, until=10), event(10, Kind.COMPLETED, 1)])
+    assert spans(trace, "span", "start", "end") == [("reserved", 0.0, 10.0), ("done", 10.0, 10.0)]
+
+
+def test_a_worker_that_tries_twice_is_late_once():
+    trace = Trace([*LATE, event(17, Kind.SUPERSEDED, 1, 1, "slow", detail="fail")])
+    assert [span for span in spans(trace, "span", "start", "end") if span[0] in ("late", "superseded")] == [
+        ("late", 10.0, 17.0),
+        ("superseded", 15.0, 15.0),
+        ("superseded", 17.0, 17.0),
+    ]
+
+
+def test_spans_show_a_crash_inside_its_reservation():
+    assert spans(CRASHED) == [
+        ("reserved", 0.0, 10.0, 1, "w1"),
+        ("crashed", 1.0, 1.0, 1, "w1"),
+        ("reserved", 10.0, 10.0, 2, "w1"),
+        ("failed", 10.0, 10.0, 1, "w1"),
+    ]
+
+
+def test_a_job_given_back_without_an_error_is_delayed_not_backing_off():
+    assert spans(RECOVERED, "span", "start", "end")[-5:] == [
+        ("reserved", 17.0, 18.0),
+        ("released", 18.0, 18.0),
+        ("delayed", 18.0, 23.0),
+        ("reserved", 23.0, 24.0),
+        ("done", 24.0, 24.0),
+    ]
+
+
+def test_spans_end_where_the_queue_was_cleared():
+    assert spans(CLEARED, "job", "span", "start", "end") == [
+        (1, "reserved", 0.0, 1.0),
+        (1, "done", 1.0, 1.0),
+        (2, "waiting", 0.0, 1.0),
+        (2, "reserved", 1.0, 4.0),
+        (2, "late", 4.0, 6.0),
+        (2, "superseded", 6.0, 6.0),
+        (3, "delayed", 0.0, 4.0),
+        (4, "waiting", 7.0, 7.0),
+    ]
+
+
+def test_what_still_goes_on_ends_at_the_last_moment():
+    trace = Trace([dispatched(0, 1, until=300), dispatched(0, 2), reserved(1, 2, until=91), Event(20, Kind.MISSED)])
+    assert spans(trace, "job", "span", "start", "end") == [
+        (1, "delayed", 0.0, 20.0),
+        (2, "waiting", 0.0, 1.0),
+        (2, "reserved", 1.0, 20.0),
+    ]
+
+
+def test_every_job_has_a_span_where_it_is_now():
+    trace = Trace([dispatched(0, 1), dispatched(0, 2, until=9), dispatched(0, 3), reserved(0, 3, until=9)])
+    assert spans(trace, "job", "span") == [(1, "waiting"), (2, "delayed"), (3, "reserved")]
+
+
+def test_a_clock_that_was_set_back_makes_nothing_negative():
+    trace = Trace([dispatched(1000, 1), reserved(400, 1, since=400, until=490), event(1000, Kind.COMPLETED, 1)])
+    assert rows(frames.jobs(trace), "first_reserved_at", "wait", "service") == [(1000.0, 0.0, 0.0)]
+    assert rows(frames.depth(trace), "at", "done", "depth") == [(1000.0, 1, 0)]
+
+
+class Walk:
+    """A queue taken at random through everything that can happen, recording a trace."""
+
+    def __init__(self, seed):
+        self.random, self.trace, self.now = Random(seed), Trace(), 0.0
+        self.waiting, self.held, self.late, self.last = {}, {}, [], 0
+
+    def record(self, kind, job, attempt=0, **more):
+        self.trace.record(self.now, kind, job, "resize", attempt, **more)
+
+    def step(self):
+        self.now += self.random.choice((0, 0, 0.5, 1, 3))
+        often = {self.dispatch: 6, self.reserve: 8, self.settle: 6}
+        seldom = {self.extend: 1, self.come_late: 1, self.recover: 1, self.clear: 0.1, self.miss: 1}
+        verbs = often | seldom
+        self.random.choices(list(verbs), list(verbs.values()))[0]()
+
+    def due(self):
+        free = {job: (until, attempt) for job, (until, attempt) in self.waiting.items() if until <= self.now}
+        return free | {job: (until, n) for job, (until, n, _) in self.held.items() if until <= self.now}
+
+    def dispatch(self):
+        self.last += 1
+        until = self.now + self.random.choice((0, 0, 4))
+        self.waiting[self.last] = until, 0
+        self.record(Kind.DISPATCHED, self.last, until=until)
+
+    def reserve(self):
+        if not self.due():
+            return self.miss()
+        job, (since, attempt) = self.random.choice(sorted(self.due().items()))
+        if job in self.held:
+            self.late.append((job, attempt, self.held.pop(job)[2]))
+            self.record(Kind.EXPIRED, job, attempt, until=since)
+        self.waiting.pop(job, None)
+        worker, until = f"w{self.random.randrange(3)}", self.now + self.random.choice((2, 5, NEVER))
+        self.held[job] = until, attempt + 1, worker
+        return self.record(Kind.RESERVED, job, attempt + 1, worker=worker, since=since, until=until)
+
+    def settle(self):
+        if self.held:
+            job = self.random.choice(sorted(self.held))
+            _, attempt, worker = self.held.pop(job)
+            kind, detail = self.random.choice(
+                ((Kind.COMPLETED, ""), (Kind.RELEASED, ""), (Kind.RELEASED, "E: no"), (Kind.FAILED, "E: no"))
+            )
+            until = self.now + self.random.choice((0, 3)) if kind is Kind.RELEASED else None
+            if until is not None:
+                self.waiting[job] = until, attempt
+            self.record(kind, job, attempt, worker=worker, until=until, detail=detail)
+
+    def extend(self):
+        if self.held:
+            job = self.random.choice(sorted(self.held))
+            _, attempt, worker = self.held[job]
+            self.held[job] = self.now + 4, attempt, worker
+            self.record(Kind.EXTENDED, job, attempt, worker=worker, until=self.now + 4)
+
+    def come_late(self):
+        if self.late:
+            job, attempt, worker = self.late.pop()
+            self.record(Kind.SUPERSEDED, job, attempt, worker=worker, detail="complete")
+
+    def recover(self):
+        for job in [job for job, (until, *_) in self.held.items() if until <= self.now]:
+            _, attempt, _ = self.held.pop(job)
+            self.waiting[job] = self.now, attempt
+            self.record(Kind.RECOVERED, job, attempt, until=self.now)
+
+    def clear(self):
+        self.waiting, self.held, self.late = {}, {}, []
+        self.trace.record(self.now, Kind.CLEARED)
+
+    def miss(self):
+        self.trace.record(self.now, Kind.MISSED, worker="w0")
+
+
+@pytest.fixture(params=range(12))
+def walked(request):
+    walk = Walk(request.param)
+    for _ in range(120):
+        walk.step()
+    return walk.trace
+
+
+def moments(trace):
+    """Every moment at which something happens or could, up to the last, and one between each two."""
+    last = trace[len(trace) - 1].at
+    told = {time for e in trace for time in (e.at, e.until) if time is not None and time <= last}
+    return sorted(told | {(a + b) / 2 for a, b in pairwise(sorted(told))})
+
+
+def test_depth_agrees_with_the_trace_at_every_moment(walked):
+    told = frames.depth(walked)
+    for t in moments(walked):
+        at = walked.at(t)
+        done = sum(seen.settled is JobState.DONE for seen in at.jobs.values())
+        before = told[told["at"] <= t]
+        seen = before.iloc[-1] if len(before) else dict.fromkeys(told.columns, 0)
+        assert (t, Counts(*(seen[state] for state in Counts._fields)), seen["done"]) == (t, at.counts(), done)
+        assert seen["depth"] == at.counts().depth
+
+
+def test_depth_rows_are_moments_at_which_a_count_changed(walked):
+    told = frames.depth(walked)
+    assert told["at"].is_monotonic_increasing
+    assert told["at"].is_unique
+    counted = told.drop(columns="at")
+    assert (counted >= 0).all(axis=None)
+    assert counted.diff().iloc[1:].any(axis=1).all()
+
+
+def test_jobs_end_in_the_states_that_the_trace_tells(walked):
+    told = frames.jobs(walked)
+    moment = walked.at(math.inf)
+    last = walked[len(walked) - 1].at
+    states = {id: str(seen.state(last)) for id, seen in moment.jobs.items()}
+    assert dict(rows(told[told["state"] != "cleared"], "job", "state")) == states
+    assert len(told) == sum(e.kind is Kind.DISPATCHED for e in walked)
+
+
+def test_jobs_count_what_the_events_say(walked):
+    told = frames.jobs(walked).set_index("job")
+    kinds = Counter((e.job, e.kind) for e in walked)
+    for job, row in told.iterrows():
+        assert row["attempts"] == row["runs"] == kinds[job, Kind.RESERVED]
+        assert row["superseded"] == kinds[job, Kind.SUPERSEDED]
+
+
+def test_a_finished_job_has_waited_been_served_or_been_delayed_all_its_life(walked):
+    told, drawn = frames.jobs(walked).set_index("job"), frames.spans(walked)
+    delayed = drawn[drawn["span"] == "delayed"]
+    delays = (delayed["end"] - delayed["start"]).groupby(delayed["job"]).sum().reindex(told.index, fill_value=0.0)
+    lives = told["finished_at"] - told["dispatched_at"]
+    assert (told["sojourn"] == told["wait"] + told["service"])[lives.notna()].all()
+    assert (lives - told["sojourn"] - told["backoff"] - delays).dropna().abs().max() == pytest.approx(0)
+    assert lives.notna().any()
+
+
+def test_waits_are_those_that_the_reservations_tell(walked):
+    recovered = {e.job for e in walked if e.kind is Kind.RECOVERED}  # that ends a wait of which no reservation tells
+    waits = Counter()
+    for e in walked:
+        if e.kind is Kind.RESERVED and e.job not in recovered:
+            waits[e.job] += e.at - e.since
+    told = rows(frames.jobs(walked).dropna(subset="wait"), "job", "wait")
+    assert {job: wait for job, wait in told if job not in recovered} == waits
+
+
+def test_spans_of_a_job_follow_each_other_without_a_gap(walked):
+    drawn = frames.spans(walked)
+    states = drawn[drawn["span"].isin(["delayed", "waiting", "reserved", "backoff"])]
+    assert (drawn["end"] >= drawn["start"]).all()
+    for _, mine in states.groupby("job"):
+        assert list(mine["start"].iloc[1:]) == list(mine["end"].iloc[:-1])
+
+
+def test_spans_cover_the_depth(walked):
+    drawn, told = frames.spans(walked), frames.depth(walked)
+    for a, b in pairwise(told.itertuples()):
+        t = (a.at + b.at) / 2
+        there = Counter(drawn["span"][(drawn["start"] <= t) & (t < drawn["end"])])
+        drawn_in = there["waiting"], there["delayed"] + there["backoff"], there["reserved"]
+        assert drawn_in == (a.ready, a.delayed, a.reserved)

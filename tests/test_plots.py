@@ -1,0 +1,459 @@
+"""Pictures show what their frames say: counted in artists, not in pixels."""
+
+import math
+from io import BytesIO
+from itertools import pairwise
+
+import matplotlib.pyplot
+import numpy as np
+import pandas as pd
+import pytest
+from IPython.core.formatters import DisplayFormatter
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from qlab import frames, plots
+from qlab.trace import Event, Kind, Trace
+
+PICTURES = {
+    plots.timeline: frames.spans,
+    plots.depth: frames.depth,
+    plots.attempts: frames.jobs,
+    plots.throughput: frames.events,
+}
+DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
+
+RATES = pd.DataFrame(
+    [
+        *(("sqlite", 1, 100.0, 90.0, 120.0), ("sqlite", 2, 150.0, 140.0, 155.0), ("sqlite", 4, 60.5, 50.0, 70.0)),
+        *(("redis_list", 1, 400.0, 390.0, 401.0), ("redis_list", 2, 800.0, 790.0, 820.0)),
+        ("redis_list", 4, 1234.4, 1200.0, 1300.0),
+    ],
+    columns=["driver", "workers", "jobs_per_second", "low", "high"],
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_open_figures():
+    yield
+    assert matplotlib.pyplot.get_fignums() == []
+
+
+def dispatched(at, job, name="resize", delay=0.0):
+    return Event(at, Kind.DISPATCHED, job, name, until=at + delay)
+
+
+def reserved(at, job, attempt=1, worker="w1", since=0.0, retry_after=10.0):
+    return Event(at, Kind.RESERVED, job, "", attempt, worker, since, at + retry_after)
+
+
+def event(at, kind, job, attempt=1, worker="w1", until=None, detail=""):
+    return Event(at, kind, job, "", attempt, worker, until=until, detail=detail)
+
+
+STORY = Trace(
+    [
+        dispatched(0, 1),
+        dispatched(0, 2, "mail", delay=4),
+        dispatched(0, 3, "flaky"),
+        reserved(1, 1),
+        event(3, Kind.COMPLETED, 1),
+        reserved(3, 3),
+        event(4, Kind.RELEASED, 3, until=9, detail="ValueError: one"),
+        reserved(5, 2, 1, "slow", 4),
+        reserved(9, 3, 2, since=9),
+        event(10, Kind.FAILED, 3, 2, detail="ValueError: two"),
+        event(15, Kind.EXPIRED, 2, until=15),
+        reserved(16, 2, 2, "w1", 15),
+        event(18, Kind.SUPERSEDED, 2, 1, "slow", detail="complete"),
+        event(20, Kind.COMPLETED, 2, 2),
+    ]
+)
+
+
+def many(jobs, start=0.0, each=1.0):
+    """Jobs that are completed one after the other, each so many seconds after the last."""
+    told = [dispatched(start, job) for job in range(1, jobs + 1)]
+    for job in range(1, jobs + 1):
+        at = start + (job - 1) * each
+        told += [reserved(at, job, since=start), event(at + each, Kind.COMPLETED, job)]
+    return Trace(told)
+
+
+def drawn(ax):
+    """Lay the picture out, so that places and texts are final."""
+    ax.figure.draw_without_rendering()
+    return ax
+
+
+def labels(axis):
+    """The tick labels that can be seen, in order."""
+    low, high = sorted(axis.get_view_interval())
+    shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [tick.label1.get_text() for tick in shown]
+
+
+def key(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def by_label(artists):
+    return {artist.get_label(): artist for artist in artists}
+
+
+# -- all of them --
+
+
+@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
+def test_axes_say_what_they_measure_and_in_what(picture, frame):
+    told = {
+        plots.timeline: ("time (s)", "job"),
+        plots.depth: ("time (s)", "jobs"),
+        plots.attempts: ("attempts", "jobs"),
+        plots.throughput: ("time (s)", "jobs completed"),
+    }
+    for trace in (STORY, Trace()):
+        ax = picture(frame(trace))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == told[picture]
+
+
+@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
+def test_an_empty_frame_makes_a_picture_that_says_so(picture, frame):
+    assert [text.get_text() for text in drawn(picture(frame(Trace()))).texts] == ["no jobs yet"]
+    assert [text.get_text() for text in drawn(picture(frame(STORY))).texts if text.get_text() == "no jobs yet"] == []
+
+
+@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
+def test_a_picture_goes_where_it_is_told(picture, frame):
+    figure = Figure(figsize=(5, 3))
+    ax = figure.subplots()
+    assert picture(frame(STORY), ax=ax) is ax
+    assert picture(frame(Trace()), ax=figure.add_subplot()) in figure.axes
+    assert tuple(figure.get_size_inches()) == (5, 3)
+
+
+@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
+def test_the_key_covers_nothing_and_stays_inside(picture, frame):
+    ax = drawn(picture(frame(STORY)))
+    box = ax.get_legend().get_window_extent()
+    assert box.y1 < ax.xaxis.label.get_window_extent().y0
+    assert box.y0 >= 0
+    assert box.x0 >= 0
+    assert box.x1 <= ax.figure.bbox.x1
+
+
+@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
+def test_a_picture_has_an_opaque_white_ground(picture, frame):
+    file = BytesIO()
+    picture(frame(STORY)).figure.savefig(file, format="png")
+    file.seek(0)
+    assert imread(file)[0, 0].tolist() == [1, 1, 1, 1]
+
+
+def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
+    figure = plots.timeline(frames.spans(STORY)).figure
+    shown, about = DisplayFormatter().format(figure)
+    assert shown["image/png"].startswith(b"\x89PNG")
+    width, height = figure.get_size_inches() * figure.dpi
+    assert about["image/png"] == {"width": round(width), "height": round(height)}
+
+
+@pytest.mark.parametrize("picture", [plots.timeline, plots.depth])
+def test_a_machine_clock_is_read_from_the_start_on(picture):
+    ax = drawn(picture(PICTURES[picture](many(3, start=1_767_225_600.25))))
+    assert ax.get_xlabel() == "time since the start (s)"
+    assert -1 < ax.get_xlim()[0] < 0
+    assert 3 < ax.get_xlim()[1] < 4
+
+
+@pytest.mark.parametrize(
+    ("each", "unit", "last"), [(0.04, "ms", "120"), (1, "s", "3"), (3600, "h", "3"), (86_400, "d", "3")]
+)
+def test_time_is_written_in_the_unit_that_suits(each, unit, last):
+    ax = drawn(plots.timeline(frames.spans(many(3, each=each))))
+    assert ax.get_xlabel() == f"time ({unit})"
+    assert last in labels(ax.xaxis)
+    assert ax.get_xlim()[1] == pytest.approx(3 * each * 1.03)
+
+
+# -- timeline --
+
+
+def bars(ax):
+    """What is drawn of each kind of span: (row, start, end)."""
+    return {
+        label: [
+            (round(float(path.vertices[:, 1].mean())), path.vertices[:, 0].min(), path.vertices[:, 0].max())
+            for path in collection.get_paths()
+        ]
+        for label, collection in by_label(ax.collections).items()
+        if not isinstance(collection, PathCollection)
+    }
+
+
+def marks(ax):
+    """What is drawn of each kind of moment: (row, moment)."""
+    return {
+        label: [(round(float(y)), float(x)) for x, y in collection.get_offsets()]
+        for label, collection in by_label(ax.collections).items()
+        if isinstance(collection, PathCollection)
+    }
+
+
+def test_a_timeline_draws_each_span_in_its_row():
+    assert bars(plots.timeline(frames.spans(STORY))) == {
+        "waiting": [(0, 0, 1), (1, 4, 5), (1, 15, 16), (2, 0, 3)],
+        "delayed": [(1, 0, 4)],
+        "reserved": [(0, 1, 3), (1, 5, 15), (1, 16, 20), (2, 3, 4), (2, 9, 10)],
+        "backoff": [(2, 4, 9)],
+        "late worker": [(1, 15, 18)],
+    }
+
+
+def test_a_timeline_marks_what_happened():
+    assert marks(plots.timeline(frames.spans(STORY))) == {
+        "done": [(0, 3), (1, 20)],
+        "failed": [(2, 10)],
+        "attempt failed": [(2, 4)],
+        "superseded": [(1, 18)],
+    }
+
+
+def test_a_timeline_explains_what_it_shows_and_nothing_else():
+    spans = ["delayed", "waiting", "backoff", "reserved", "late worker"]
+    assert key(plots.timeline(frames.spans(STORY))) == [*spans, "attempt failed", "superseded", "failed", "done"]
+    assert key(plots.timeline(frames.spans(many(1)))) == ["reserved", "done"]
+
+
+def test_spans_differ_in_more_than_colour():
+    ax = plots.timeline(frames.spans(STORY))
+    spans = [collection for label, collection in by_label(ax.collections).items() if label in bars(ax)]
+    shapes = {(round(float(np.ptp(s.get_paths()[0].vertices[:, 1])), 3), s.get_hatch() or "") for s in spans}
+    assert len(shapes) == len(spans) == 5
+    assert len({handle.get_marker() for handle in ax.get_legend().legend_handles[-4:]}) == 4
+
+
+def test_rows_are_labelled_from_the_top():
+    ax = drawn(plots.timeline(frames.spans(STORY)))
+    assert labels(ax.yaxis) == ["1 resize", "2 mail", "3 flaky"]
+    bottom, top = ax.get_ylim()
+    assert bottom > 2
+    assert top < 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 20, 60])
+def test_up_to_sixty_rows_have_labels_that_can_be_read(jobs):
+    ax = drawn(plots.timeline(frames.spans(many(jobs))))
+    assert len(labels(ax.yaxis)) == jobs
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
+    assert min(label.get_fontsize() for label in ax.get_yticklabels()) >= 6
+    assert ax.figure.get_figheight() < 13
+
+
+def test_more_rows_are_thin_lines_with_few_labels():
+    ax = drawn(plots.timeline(frames.spans(many(1000))))
+    assert 10 < len(labels(ax.yaxis)) < 60
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
+    assert len(bars(ax)["reserved"]) == 1000
+    assert ax.figure.get_figheight() < 10
+
+
+def test_few_rows_in_a_tall_place_stay_slim():
+    ax = Figure(figsize=(5, 6)).subplots()
+    plots.timeline(frames.spans(many(2)), ax=ax)
+    bottom, top = ax.get_ylim()
+    assert ax.bbox.height / (bottom - top) <= 30 / 72 * ax.figure.dpi + 1e-9
+
+
+def test_an_attempt_that_takes_no_time_can_be_seen():
+    trace = Trace([dispatched(0, 1), reserved(0, 1), event(0, Kind.COMPLETED, 1), dispatched(0, 2)])
+    ax = plots.timeline(frames.spans(trace))
+    assert bars(ax) == {"reserved": [(0, 0, 0)], "waiting": [(1, 0, 0)]}
+    assert marks(ax) == {"done": [(0, 0)]}
+    assert all(width > 0 for collection in ax.collections for width in collection.get_linewidths())
+
+
+def test_the_rows_follow_the_frame():
+    spans = frames.spans(STORY).sort_values("job", ascending=False, kind="stable")
+    ax = drawn(plots.timeline(spans))
+    assert labels(ax.yaxis) == ["3 flaky", "2 mail", "1 resize"]
+    assert marks(ax)["failed"] == [(0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("$x^2$ and $y", r"1 \$x^2\$ and \$y"),
+        ("a\x1b[31mred\0", r"1 a\x1b[31mred\x00"),
+        ("two\nlines", "1 two lines"),
+        ("x" * 200, "1 " + "x" * 25 + "…"),
+        ("画像", r"1 \u753b\u50cf"),
+        ("\u202egpj", r"1 \u202egpj"),
+        ("_private_", "1 _private_"),
+    ],
+)
+def test_text_from_anywhere_is_only_text(name, label):
+    ax = drawn(plots.timeline(frames.spans(Trace([dispatched(0, 1, name)]))))
+    assert labels(ax.yaxis) == [label]
+
+
+# -- depth --
+
+
+def test_depth_is_stacked_and_its_edge_is_the_depth():
+    told = frames.depth(STORY)
+    ax = plots.depth(told)
+    line = by_label(ax.lines)["depth"]
+    assert list(line.get_xdata()[:-1]) == list(told["at"])
+    assert list(line.get_ydata()[:-1]) == list(told["depth"])
+    assert line.get_drawstyle() == "steps-post"
+    assert [area.get_label() for area in ax.collections] == ["reserved", "ready", "delayed"]
+    tops = [max(path.vertices[:, 1].max() for path in area.get_paths()) for area in ax.collections]
+    stacked = [told["reserved"], told["reserved"] + told["ready"], told["depth"]]
+    assert tops == [edge.max() for edge in stacked]
+
+
+def test_depth_tells_failed_jobs_where_there_are_any():
+    failed = by_label(plots.depth(frames.depth(STORY)).lines)["failed"]
+    assert [*zip(failed.get_xdata(), failed.get_ydata(), strict=True)][:2] == [(9, 0), (10, 1)]
+    assert key(plots.depth(frames.depth(many(2)))) == ["reserved", "ready", "delayed", "depth"]
+
+
+def test_depth_of_very_many_rows_keeps_the_peaks():
+    told = pd.DataFrame({"at": np.arange(50_000.0), "ready": 0, "delayed": 1, "reserved": 0, "failed": 0, "depth": 1})
+    told.loc[31_337, ["ready", "depth"]] = 98, 99
+    line = by_label(plots.depth(told.set_index(told.index + 7)).lines)["depth"]
+    assert len(line.get_xdata()) < 5_000
+    assert (31_337, 99) in [*zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+# -- attempts --
+
+
+def test_attempts_are_counted_by_how_the_jobs_ended():
+    jobs = pd.DataFrame({"runs": [1, 1, 1, 3, 3, 0], "state": ["done", "done", "ready", "done", "failed", "delayed"]})
+    ax = drawn(plots.attempts(jobs))
+    told = {
+        bars.get_label(): {round(bar.get_x() + bar.get_width() / 2): (bar.get_y(), bar.get_height()) for bar in bars}
+        for bars in ax.containers
+    }
+    assert told == {
+        "done": {0: (0, 0), 1: (0, 2), 3: (0, 1)},
+        "failed": {0: (0, 0), 1: (2, 0), 3: (1, 1)},
+        "not finished": {0: (0, 1), 1: (2, 1), 3: (2, 0)},
+    }
+    assert [text.get_text() for text in ax.texts] == ["1", "3", "2"]
+    assert labels(ax.xaxis) == ["0", "1", "2", "3"]
+
+
+def test_attempts_leave_out_a_reservation_that_was_no_run():
+    exhausted = Trace(
+        [dispatched(0, 1), reserved(0, 1), reserved(10, 1, 2), event(10, Kind.FAILED, 1, 1, detail="AttemptsExhausted")]
+    )
+    (bars,) = plots.attempts(frames.jobs(exhausted)).containers
+    assert [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars] == [(1, 1)]
+
+
+# -- throughput --
+
+
+def test_throughput_is_the_staircase_of_completions():
+    for frame in (frames.events(STORY), frames.jobs(STORY)):
+        (line,) = plots.throughput(frame).lines
+        assert [*zip(line.get_xdata(), line.get_ydata(), strict=True)] == [(0, 0), (3, 1), (20, 2), (20, 2)]
+        assert line.get_drawstyle() == "steps-post"
+        assert line.get_label() == "0.1 jobs/s"
+
+
+def test_throughput_before_anything_is_done():
+    waiting = Trace([dispatched(0, 1), Event(5, Kind.MISSED)])
+    ax = plots.throughput(frames.events(waiting))
+    assert list(ax.lines[0].get_ydata()) == [0, 0]
+    assert key(ax) == ["none completed"]
+    assert key(plots.throughput(frames.events(many(2, each=0)))) == ["2 at once"]
+
+
+def test_drivers_keep_their_colours_and_dashes():
+    told = pd.concat([frames.events(many(9, each=1 + i)).assign(driver=name) for i, name in enumerate(DRIVERS)])
+    ax = plots.throughput(told)
+    assert [line.get_color() for line in ax.lines] == [plots.COLOURS[name] for name in DRIVERS]
+    assert len({str(line._dash_pattern) for line in ax.lines}) == len(DRIVERS)  # noqa: SLF001 - nothing public tells it
+    assert key(ax) == ["memory: 1 jobs/s", "sqlite: 0.5 jobs/s", "redis_list: 0.333 jobs/s", "redis_zset: 0.25 jobs/s"]
+
+
+def test_a_driver_without_a_colour_of_its_own_takes_none_of_theirs():
+    told = pd.concat([frames.events(many(2, each=i)).assign(driver=name) for i, name in ((1, "_$a"), (2, "b"))])
+    ax = plots.throughput(told)
+    colours = [line.get_color() for line in ax.lines]
+    assert len({*colours, *plots.COLOURS.values()}) == 6
+    assert key(ax) == [r" _\$a: 1 jobs/s", "b: 0.5 jobs/s"]
+
+
+def test_lines_that_coincide_are_seen_beneath_each_other():
+    same, other = frames.events(many(3)), frames.events(many(3, each=2))
+    told = [same.assign(driver="memory"), same.assign(driver="sqlite"), other.assign(driver="redis_list")]
+    assert [line.get_linewidth() for line in plots.throughput(pd.concat(told)).lines] == [4, 2, 2]
+
+
+def test_runs_on_a_machine_clock_start_together():
+    told = [frames.events(many(3, start=1.7e9 + 100 * i)).assign(driver=name) for i, name in enumerate(DRIVERS)]
+    ax = plots.throughput(pd.concat(told))
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0, 1, 2, 3, 3]] * 4
+    assert ax.get_xlabel() == "time since the start (s)"
+
+
+def test_a_long_staircase_is_thinned_but_for_its_ends():
+    at = np.arange(100_000.0)
+    told = pd.DataFrame({"at": at, "kind": "completed"})
+    (line,) = plots.throughput(told).lines
+    assert len(line.get_xdata()) <= 3_000
+    assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (99_999, 100_000)
+
+
+# -- rates --
+
+
+def test_rates_are_bars_from_zero_in_the_drivers_colours():
+    ax = drawn(plots.rates(RATES))
+    drivers = by_label(container for container in ax.containers if isinstance(container, BarContainer))
+    heights = {driver: [bar.get_height() for bar in bars] for driver, bars in drivers.items()}
+    assert heights == {"sqlite": [100, 150, 60.5], "redis_list": [400, 800, 1234.4]}
+    for driver, bars in drivers.items():
+        assert {to_hex(bar.get_facecolor()).upper() for bar in bars} == {plots.COLOURS[driver]}
+    assert ax.get_ylim()[0] == 0
+    assert labels(ax.xaxis) == ["1", "2", "4"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("workers", "jobs per second")
+    assert key(ax) == ["sqlite", "redis_list"]
+
+
+def test_rates_are_written_above_their_bars_and_ranges():
+    ax = drawn(plots.rates(RATES))
+    assert [text.get_text() for text in ax.texts] == ["100", "150", "60.5", "400", "800", "1,234"]
+    assert [text.xy[1] for text in ax.texts] == [120, 155, 70, 401, 820, 1300]
+    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+    ranges = [container[2][0] for container in ax.containers if isinstance(container, ErrorbarContainer)]
+    ends = [tuple(path[:, 1].tolist()) for lines in ranges for path in lines.get_segments()]
+    assert ends == [*zip(RATES["low"], RATES["high"], strict=True)]
+
+
+def test_rates_without_a_range_or_a_value():
+    told = RATES[["driver", "workers", "jobs_per_second"]].copy()
+    told.loc[0, "jobs_per_second"] = math.nan
+    ax = drawn(plots.rates(told))
+    assert [text.get_text() for text in ax.texts] == ["–", "150", "60.5", "400", "800", "1,234"]
+    assert not any(isinstance(container, ErrorbarContainer) for container in ax.containers)
+    assert [text.get_text() for text in plots.rates(RATES[:0]).texts] == ["no jobs yet"]
+
+
+def test_many_drivers_turn_the_numbers_upright():
+    arms = pd.concat([RATES.assign(driver=RATES["driver"] + f" {arm}") for arm in range(6)])
+    ax = drawn(plots.rates(arms))
+    assert {text.get_rotation() for text in ax.texts} == {90}
+    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.x0)
+    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))

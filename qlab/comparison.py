@@ -1,0 +1,354 @@
+"""The same work on several drivers: in simulated time for what happens, in real time for how fast."""
+
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Self
+
+import pandas as pd
+
+from qlab import drivers, frames
+from qlab.clock import monotonic
+from qlab.contend import Arm, run_arm
+from qlab.driver import Driver
+from qlab.drivers.redis_store import RedisStore
+from qlab.drivers.server import EmbeddedServer
+from qlab.errors import MissingRequirement
+from qlab.explanation import Agreement, agreement
+from qlab.library import DEFAULT_LIMIT, default_folder, python_files
+from qlab.scenario import Scenario, named
+from qlab.simulation import Run, simulate
+from qlab.tokens import Tokens
+from qlab.trace import Kind
+
+DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
+"""What can be compared: names of drivers."""
+
+QUICK_LIMIT = 60
+"""How many files `quick` reads."""
+
+MOST_WORKERS = 64
+"""How many worker processes one arm may have."""
+
+_SIMULATED_PART = 0.05
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `compare` found.
+
+    Attributes:
+        scenario: What was simulated.
+        runs: One run a driver, in simulated time.
+        agreements: How each run after the first compares with it.
+        arms: One arm a driver and number of workers, in real time.
+        skipped: Drivers that were left out, with the reason.
+        folder: What the real workers read.
+        files: How many files of it.
+        machine: Versions and settings, by name.
+        elapsed: How long all of it took, in seconds.
+    """
+
+    scenario: Scenario
+    runs: tuple[Run, ...]
+    agreements: tuple[Agreement, ...]
+    arms: tuple[Arm, ...]
+    skipped: dict[str, str]
+    folder: Path
+    files: int
+    machine: dict[str, str] = field(default_factory=dict)
+    elapsed: float = 0.0
+
+    def simulated(self) -> pd.DataFrame:
+        """Tell of each simulated run, one row a driver.
+
+        Returns:
+            Columns `driver` (str), `events`, `done`, `failed`, `attempts`, `ran_out`, `too_late` (int64: how many
+            reservations ran out, and how many settlings came too late), `wait_s` (float64: the mean from claimable to
+            reserved, seconds), `ends_at_s` (float64, seconds), `trace` (str: equal traces have the same digits).
+        """
+        return pd.DataFrame([_summary(run) for run in self.runs])
+
+    def real(self) -> pd.DataFrame:
+        """Tell of each arm, one row a driver and number of workers.
+
+        Returns:
+            Columns `driver` (str), `workers`, `jobs` (int64), `seconds` (float64), `jobs_per_second` (float64),
+            `wait_p50_ms`, `wait_p95_ms` (float64: dispatch to start, milliseconds), `once`, `twice`, `never` (int64:
+            how many jobs ran once, more than once, never), `parsed`, `unparsed` (int64: files), `store` (str).
+        """
+        return pd.DataFrame([_measured(arm) for arm in self.arms])
+
+    def survival(self) -> pd.DataFrame:
+        """Tell what each real store loses, one row a store.
+
+        Returns:
+            Columns `store`, `worker killed`, `store killed`, `power cut` (str).
+        """
+        rows = {arm.description: arm.durability for arm in self.arms}
+        return pd.DataFrame(
+            [(store, *lost) for store, lost in rows.items()],
+            columns=["store", "worker killed", "store killed", "power cut"],
+        )
+
+    def events(self) -> pd.DataFrame:
+        """Give every event of every simulated run: the columns of `frames.events`, after a column `driver` (str)."""
+        tables = []
+        for run in self.runs:
+            table = frames.events(run.trace)
+            table.insert(0, "driver", run.driver)
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True)
+
+    def tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """Give the main tables with their titles, as the command prints them."""
+        simulated = self.simulated().drop(columns=["ends_at_s"])
+        simulated["trace"] = simulated["trace"].str[:8]
+        real = self.real().drop(columns=["seconds", "parsed", "unparsed", "store"], errors="ignore")
+        return [
+            (f"Simulated time: scenario {self.scenario.name}, seed {self.scenario.seed}", simulated),
+            (f"Real time: real workers on {_jobs(self.arms)} jobs each", real),
+            ("What is lost when …", self.survival()),
+        ]
+
+
+def compare(
+    driver_names: Sequence[str] | None = None,
+    *,
+    workers: Sequence[int] = (1, 2, 4),
+    folder: str | Path | None = None,
+    seed: int = 7,
+    redis: str | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run one scenario on each driver in simulated time, then real workers on real work.
+
+    Simulated: every kind of event, the same seed on each. Real: `scan_library` walks a folder and dispatches one
+        `enrich_item` a
+    file, on SQLite (WAL, synchronous=NORMAL) and on a Redis with an append-only file synced every second, which
+    survive the same.
+
+    Args:
+        driver_names: Which drivers, of `DRIVERS`; the first is what the others are compared with. By default all of
+            them, the Redis ones only where there is a server for them.
+        workers: Numbers of worker processes.
+        folder: What `scan_library` walks; by default the running Python's standard library, its first 500 files.
+        seed: Where random numbers start.
+        redis: The address of a server to use instead of an embedded one; what is stored there is removed at the end.
+        quick: Only 60 files, and two workers at the most.
+        progress: Told how much is done, from 0 to 1, and what comes next.
+
+    Raises:
+        ValueError: A driver, a number of workers or the folder is none; the message names it.
+        MissingRequirement: There is no server for the Redis drivers.
+    """
+    wanted = _check(driver_names, workers)
+    tell = progress or (lambda done, what: None)  # noqa: ARG005 - nobody is told
+    limit = QUICK_LIMIT if quick else DEFAULT_LIMIT
+    counts = sorted({min(count, 2) if quick else count for count in workers})
+    library = Path(folder) if folder is not None else default_folder()
+    files = len(python_files(library, limit))
+    scenario = named("all_kinds", seed=seed)
+    began = monotonic()
+    with _Stores(redis) as stores:
+        there, skipped = stores.usable(wanted, asked=driver_names is not None)
+        runs: list[Run] = []
+        for i, name in enumerate(there):
+            tell(_SIMULATED_PART * i / len(there), f"simulating {name}")
+            with stores.open(name, "simulated") as driver:
+                runs.append(simulate(driver, scenario, name="simulated"))
+        arms = _arms(stores, there, counts, library, limit, files, seed, tell)
+    tell(1.0, "done")
+    agreements = tuple(agreement(runs[0], run) for run in runs[1:])
+    return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, _machine(), monotonic() - began)
+
+
+class _Stores:
+    """Where the drivers' jobs go: a private folder, and one server that all Redis arms share."""
+
+    def __init__(self, redis: str | None) -> None:
+        self._redis = redis
+        self._server: EmbeddedServer | None = None
+        self._prefix = f"qlab-compare-{Tokens().next()[:12]}"
+        self._used: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="qlab-compare-"))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            if self._redis is not None:
+                self._remove()
+        finally:
+            if self._server is not None:
+                self._server.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def usable(self, names: Sequence[str], *, asked: bool) -> tuple[list[str], dict[str, str]]:
+        """Drop the Redis drivers where there is no server, unless they were asked for."""
+        if self._redis is not None or not any(name.startswith("redis") for name in names):
+            return list(names), {}
+        try:
+            self._server = EmbeddedServer(persistence="everysec")
+        except MissingRequirement as problem:
+            if asked:
+                raise
+            there = [name for name in names if not name.startswith("redis")]
+            return there, {name: str(problem) for name in names if name not in there}
+        return list(names), {}
+
+    def address(self, name: str, purpose: str) -> str:
+        """Tell the address of a driver's store for a purpose; on Redis each purpose is a queue of its own."""
+        if name == "memory":
+            return "memory://"
+        if name == "sqlite":
+            return f"sqlite:///{self._folder}/{purpose}.db"
+        base, _, options = (self._redis or (self._server.url if self._server else "")).partition("?")
+        kept = [part for part in options.split("&") if part.startswith(("db=", "ssl_", "timeout="))]
+        own = [f"layout={name.removeprefix('redis_')}", f"prefix={self._prefix}-{name}"]
+        return f"{base}?{'&'.join([*kept, *own])}&failed_jobs=sqlite:///{self._folder}/failed-{name}-{purpose}.db"
+
+    def open(self, name: str, purpose: str) -> Driver:
+        """Open a driver on its store for a purpose."""
+        self._used.append((name, purpose))
+        return drivers.open(self.address(name, purpose))
+
+    def note(self, name: str, purpose: str) -> str:
+        """Tell the address, and remember what is to be removed from a server that is not ours."""
+        self._used.append((name, purpose))
+        return self.address(name, purpose)
+
+    def _remove(self) -> None:
+        for name, purpose in self._used:
+            if name.startswith("redis"):
+                with drivers.open(self.address(name, purpose)) as driver:
+                    if isinstance(driver, RedisStore):
+                        driver.delete(purpose)
+
+
+def _arms(
+    stores: _Stores,
+    names: Sequence[str],
+    counts: Sequence[int],
+    folder: Path,
+    limit: int,
+    files: int,
+    seed: int,
+    progress: Progress,
+) -> tuple[Arm, ...]:
+    """Run every arm, in an order of chance, so that a machine that warms up or slows down favours none."""
+    real = [name for name in ("sqlite", "redis_zset", "redis_list") if name in names][:2]
+    plan = list(product(real, counts))
+    Random(f"{seed} arms").shuffle(plan)
+    arms: list[Arm] = []
+    for i, (name, workers) in enumerate(plan):
+        first, share = _SIMULATED_PART + (1 - _SIMULATED_PART) * i / len(plan), (1 - _SIMULATED_PART) / len(plan)
+        what = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
+        purpose = f"{workers}-workers"
+
+        def tell(done: int, first: float = first, share: float = share, what: str = what) -> None:
+            progress(first + share * min(1.0, done / (files + 1)), what)
+
+        tell(0)
+        url = stores.note(name, purpose)
+        arms.append(run_arm(url, workers=workers, folder=folder, limit=limit, queue=purpose, progress=tell))
+    return tuple(sorted(arms, key=lambda arm: (real.index(arm.driver), arm.workers)))
+
+
+def _check(names: Sequence[str] | None, workers: Sequence[int]) -> Sequence[str]:
+    wanted = DRIVERS if names is None else tuple(dict.fromkeys(names))
+    if unknown := [name for name in wanted if name not in DRIVERS]:
+        raise ValueError(f"there is no driver {unknown[0]!r}: use {', '.join(DRIVERS)}")
+    if not wanted or not workers:
+        raise ValueError("name at least one driver and one number of workers")
+    for count in workers:
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_WORKERS:
+            raise ValueError(f"workers is {count!r}: use numbers from 1 to {MOST_WORKERS}")
+    return wanted
+
+
+# -- numbers --
+
+
+def _summary(run: Run) -> dict[str, object]:
+    jobs = frames.jobs(run.trace)
+    kinds = [event.kind for event in run.trace]
+    return {
+        "driver": run.driver,
+        "events": len(run.trace),
+        "done": int((jobs["state"] == "done").sum()),
+        "failed": int((jobs["state"] == "failed").sum()),
+        "attempts": int(jobs["attempts"].sum()),
+        "ran_out": kinds.count(Kind.EXPIRED),
+        "too_late": kinds.count(Kind.SUPERSEDED),
+        "wait_s": round(float(jobs["wait"].mean()), 3),
+        "ends_at_s": round(run.until, 3),
+        "trace": run.trace.digest(),
+    }
+
+
+def _measured(arm: Arm) -> dict[str, object]:
+    waits = pd.Series(arm.waits, dtype="float64") * 1_000
+    return {
+        "driver": arm.driver,
+        "workers": arm.workers,
+        "jobs": arm.jobs,
+        "seconds": round(arm.seconds, 3),
+        "jobs_per_second": round(arm.jobs_per_second, 1),
+        "wait_p50_ms": round(float(waits.quantile(0.5)), 1),
+        "wait_p95_ms": round(float(waits.quantile(0.95)), 1),
+        "once": arm.once,
+        "twice": arm.twice,
+        "never": arm.never,
+        "parsed": arm.results.parsed,
+        "unparsed": arm.results.files - arm.results.parsed,
+        "store": arm.description,
+    }
+
+
+def _jobs(arms: Sequence[Arm]) -> int:
+    return max((arm.jobs for arm in arms), default=0)
+
+
+def _machine() -> dict[str, str]:
+    packages = ("queue-lab", "redis", "hiredis", "pandas", "matplotlib")
+    return {
+        "machine": f"{platform.machine()}, {_cores()} cores, {platform.system()} {platform.release()}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "SQLite": sqlite3.sqlite_version,
+        "stores on": _file_system(tempfile.gettempdir()),
+        **{name: _version(name) for name in packages},
+    }
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _file_system(folder: str) -> str:
+    """Name a folder and, where the system tells, its file system: in memory, nothing is ever synced to a disk."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return folder
+    inside = [(len(place), kind) for place, kind in mounts if Path(folder).is_relative_to(place)]
+    return f"{folder} ({max(inside)[1]})" if inside else folder
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,147 @@
+"""What `compare` found, as a page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from qlab import frames, plots, report
+from qlab.comparison import Comparison
+from qlab.report import Picture, Report, Section, shown
+
+_SIMULATED = (
+    "One seeded scenario, in simulated time: plain jobs, delayed jobs, a handler that fails twice (webhook), one that "
+    "always fails (broken), a worker that dies with a job in hand (crasher), and a worker that comes back after its "
+    "reservation has run out (report). The same driver code runs here as in production; only the clock is another one."
+)
+_REAL = (
+    "Worker processes that start at once, each with its own connection: scan_library walks a folder and dispatches one "
+    "enrich_item a file, whose handler reads and parses it. The arms run in an order of chance, on one machine, each "
+    "once: look at the shape, and do not read a difference of a few per cent."
+)
+_SURVIVAL = (
+    "Speed is compared only at like durability: SQLite in WAL mode with synchronous=NORMAL and an append-only file "
+    "that is synced every second may both lose the last moments at a power cut, and nothing when a worker is killed."
+)
+
+
+def write(compared: Comparison, folder: str | Path, *, command: str) -> Path:
+    """Write the page of a comparison into a folder, with its pictures and its events, whole or not at all.
+
+    Args:
+        compared: What `compare` found.
+        folder: Where: a folder that is new, empty, or holds an earlier report, which is replaced.
+        command: The command that makes it again.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: The folder holds something else.
+    """
+    return report.write(page(compared), folder, command=command)
+
+
+def page(compared: Comparison) -> Report:
+    """Make the page of a comparison."""
+    names = ", ".join(run.driver for run in compared.runs)
+    events = compared.events()
+    return Report(
+        title="One queue, several stores",
+        subtitle=f"{names}; scenario {compared.scenario.name}, seed {compared.scenario.seed}",
+        answer=list(answer(compared)),
+        sections=[_simulated(compared), *_timelines(compared), _real(compared)],
+        machine=compared.machine,
+        tables={"events": events, "simulated": compared.simulated(), "real": compared.real()},
+    )
+
+
+def answer(compared: Comparison) -> Iterator[str]:
+    """Say in sentences what was found."""
+    same = [each.driver for each in compared.agreements if each.difference is None]
+    if same:
+        reference = compared.runs[0]
+        yield f"{_and([reference.driver, *same])} did the same, event by event (trace {reference.trace.digest()})."
+    for each in compared.agreements:
+        if each.difference is not None:
+            yield f"{each.driver} differs from {each.reference} first at event {each.difference.place}. {each.why}"
+    real = compared.real()
+    if len(real):
+        odd = int(real["twice"].sum()), int(real["never"].sum())
+        yield f"Of {int(real['jobs'].sum()):,} real jobs, {odd[0]} ran twice and {odd[1]} never."
+        yield from _fastest(real)
+    for name, reason in compared.skipped.items():
+        yield f"{name} was left out: {reason}"
+
+
+def _fastest(real: pd.DataFrame) -> Iterator[str]:
+    for workers, arms in real.groupby("workers"):
+        if len(arms) < 2:
+            continue
+        best, other = arms.nlargest(2, "jobs_per_second").to_dict("records")
+        rates = float(best["jobs_per_second"]), float(other["jobs_per_second"])
+        yield (
+            f"With {workers} worker{'s' if workers != 1 else ''}: {best['driver']} {shown(rates[0])} jobs/s, "
+            f"{other['driver']} {shown(rates[1])} jobs/s (ratio {rates[0] / rates[1]:.2f})."
+        )
+
+
+def _simulated(compared: Comparison) -> Section:
+    events = compared.events()
+    return Section(
+        "What happens",
+        [_SIMULATED],
+        [("One row a driver; equal traces have the same digits", compared.simulated())],
+        [
+            Picture("throughput", "Jobs completed over simulated time, one line a driver", plots.throughput(events)),
+            Picture(
+                "attempts",
+                f"How many attempts the jobs needed ({compared.runs[0].driver})",
+                plots.attempts(frames.jobs(compared.runs[0].trace)),
+            ),
+            Picture(
+                "depth",
+                f"How many jobs were ready, delayed and reserved ({compared.runs[0].driver})",
+                plots.depth(frames.depth(compared.runs[0].trace)),
+            ),
+        ],
+    )
+
+
+def _timelines(compared: Comparison) -> Iterator[Section]:
+    pictures: dict[str, tuple[list[str], Picture]] = {}
+    for run in compared.runs:
+        told = pictures.get(run.trace.digest())
+        if told is None:
+            drawn = plots.timeline(frames.spans(run.trace))
+            pictures[run.trace.digest()] = ([run.driver], Picture(f"timeline-{run.driver}", "", drawn))
+        else:
+            told[0].append(run.driver)
+    drawn_pictures = [
+        Picture(picture.name, f"{_and(drivers)}: each job a row, against simulated time", picture.axes)
+        for drivers, picture in pictures.values()
+    ]
+    yield Section("Job by job", ["Drivers whose traces are the same share a picture."], [], drawn_pictures)
+
+
+def _real(compared: Comparison) -> Section:
+    real = compared.real()
+    if not len(real):
+        return Section("How fast", ["No driver that was compared can be used by several processes."])
+    where = f"The folder is {compared.folder}, its first {compared.files} .py files in sorted order."
+    table = real.drop(columns=["store"])
+    stores = real.drop_duplicates("driver")[["driver", "store"]]
+    return Section(
+        "How fast",
+        [_REAL, where, _SURVIVAL],
+        [
+            ("One row a driver and number of workers", table),
+            ("What was measured", stores),
+            ("What is lost when …", compared.survival()),
+        ],
+        [Picture("rates", "Jobs a second by number of workers, with real processes", plots.rates(real))],
+    )
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

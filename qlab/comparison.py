@@ -5,10 +5,11 @@ import platform
 import shutil
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -35,6 +36,9 @@ DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
 QUICK_LIMIT = 60
 """How many files `quick` reads."""
 
+REPEATS = 3
+"""How many times each arm runs; `quick` runs it once."""
+
 MOST_WORKERS = 64
 """How many worker processes one arm may have."""
 
@@ -51,7 +55,7 @@ class Comparison:
         scenario: What was simulated.
         runs: One run a driver, in simulated time.
         agreements: How each run after the first compares with it.
-        arms: One arm a driver and number of workers, in real time.
+        arms: The arms, in real time: each driver with each number of workers, `REPEATS` times.
         skipped: Drivers that were left out, with the reason.
         folder: What the real workers read.
         files: How many files of it.
@@ -83,11 +87,15 @@ class Comparison:
         """Tell of each arm, one row a driver and number of workers.
 
         Returns:
-            Columns `driver` (str), `workers`, `jobs` (int64), `seconds` (float64), `jobs_per_second` (float64),
+            Columns `driver` (str), `workers`, `runs`, `jobs` (int64: of one run), `jobs_per_second` (float64: the
+            median of the runs), `low`, `high` (float64: the slowest and the fastest), `gap_p50_ms`, `gap_p95_ms`
+            (float64: from the end of a job to the same worker's next, which is the store's part, milliseconds),
             `wait_p50_ms`, `wait_p95_ms` (float64: dispatch to start, milliseconds), `once`, `twice`, `never` (int64:
-            how many jobs ran once, more than once, never), `parsed`, `unparsed` (int64: files), `store` (str).
+            how many jobs of all runs ran once, more than once, never), `parsed`, `unparsed` (int64: files), `store`
+            (str).
         """
-        return pd.DataFrame([_measured(arm) for arm in self.arms])
+        by_arm = groupby(self.arms, key=lambda arm: (arm.driver, arm.workers))
+        return pd.DataFrame([_measured(list(runs)) for _, runs in by_arm])
 
     def survival(self) -> pd.DataFrame:
         """Tell what each real store loses, one row a store.
@@ -114,10 +122,12 @@ class Comparison:
         """Give the main tables with their titles, as the command prints them."""
         simulated = self.simulated().drop(columns=["ends_at_s"])
         simulated["trace"] = simulated["trace"].str[:8]
-        real = self.real().drop(columns=["seconds", "parsed", "unparsed", "store"], errors="ignore")
+        real = self.real().drop(
+            columns=["runs", "jobs", "low", "high", "wait_p50_ms", "parsed", "unparsed", "store"], errors="ignore"
+        )
         return [
             (f"Simulated time: scenario {self.scenario.name}, seed {self.scenario.seed}", simulated),
-            (f"Real time: real workers on {_jobs(self.arms)} jobs each", real),
+            (f"Real time: real workers on {_jobs(self.arms)} jobs each, medians of {_runs(self.arms)} runs", real),
             ("What is lost when …", self.survival()),
         ]
 
@@ -146,7 +156,7 @@ def compare(
         folder: What `scan_library` walks; by default the running Python's standard library, its first 500 files.
         seed: Where random numbers start.
         redis: The address of a server to use instead of an embedded one; what is stored there is removed at the end.
-        quick: Only 60 files, and two workers at the most.
+        quick: Only 60 files, two workers at the most, and each arm once.
         progress: Told how much is done, from 0 to 1, and what comes next.
 
     Raises:
@@ -168,7 +178,7 @@ def compare(
             tell(_SIMULATED_PART * i / len(there), f"simulating {name}")
             with stores.open(name, "simulated") as driver:
                 runs.append(simulate(driver, scenario, name="simulated"))
-        arms = _arms(stores, there, counts, library, limit, files, seed, tell)
+        arms = _arms(stores, there, counts, library, limit, files, 1 if quick else REPEATS, seed, tell)
     tell(1.0, "done")
     agreements = tuple(agreement(runs[0], run) for run in runs[1:])
     return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, _machine(), monotonic() - began)
@@ -245,18 +255,19 @@ def _arms(
     folder: Path,
     limit: int,
     files: int,
+    repeats: int,
     seed: int,
     progress: Progress,
 ) -> tuple[Arm, ...]:
     """Run every arm, in an order of chance, so that a machine that warms up or slows down favours none."""
     real = [name for name in ("sqlite", "redis_zset", "redis_list") if name in names][:2]
-    plan = list(product(real, counts))
+    plan = list(product(real, counts, range(repeats)))
     Random(f"{seed} arms").shuffle(plan)
     arms: list[Arm] = []
-    for i, (name, workers) in enumerate(plan):
+    for i, (name, workers, repeat) in enumerate(plan):
         first, share = _SIMULATED_PART + (1 - _SIMULATED_PART) * i / len(plan), (1 - _SIMULATED_PART) / len(plan)
         what = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
-        purpose = f"{workers}-workers"
+        purpose = f"{workers}-workers-{repeat}"
 
         def tell(done: int, first: float = first, share: float = share, what: str = what) -> None:
             progress(first + share * min(1.0, done / (files + 1)), what)
@@ -299,27 +310,37 @@ def _summary(run: Run) -> dict[str, object]:
     }
 
 
-def _measured(arm: Arm) -> dict[str, object]:
-    waits = pd.Series(arm.waits, dtype="float64") * 1_000
+def _measured(arms: Sequence[Arm]) -> dict[str, object]:
+    rates = pd.Series([arm.jobs_per_second for arm in arms])
+    waits = pd.Series([wait for arm in arms for wait in arm.waits], dtype="float64") * 1_000
+    gaps = pd.Series([gap for arm in arms for gap in arm.gaps], dtype="float64") * 1_000
     return {
-        "driver": arm.driver,
-        "workers": arm.workers,
-        "jobs": arm.jobs,
-        "seconds": round(arm.seconds, 3),
-        "jobs_per_second": round(arm.jobs_per_second, 1),
+        "driver": arms[0].driver,
+        "workers": arms[0].workers,
+        "runs": len(arms),
+        "jobs": arms[0].jobs,
+        "jobs_per_second": round(float(rates.median()), 1),
+        "low": round(float(rates.min()), 1),
+        "high": round(float(rates.max()), 1),
+        "gap_p50_ms": round(float(gaps.quantile(0.5)), 2),
+        "gap_p95_ms": round(float(gaps.quantile(0.95)), 2),
         "wait_p50_ms": round(float(waits.quantile(0.5)), 1),
         "wait_p95_ms": round(float(waits.quantile(0.95)), 1),
-        "once": arm.once,
-        "twice": arm.twice,
-        "never": arm.never,
-        "parsed": arm.results.parsed,
-        "unparsed": arm.results.files - arm.results.parsed,
-        "store": arm.description,
+        "once": sum(arm.once for arm in arms),
+        "twice": sum(arm.twice for arm in arms),
+        "never": sum(arm.never for arm in arms),
+        "parsed": arms[0].results.parsed,
+        "unparsed": arms[0].results.unparsed,
+        "store": arms[0].description,
     }
 
 
 def _jobs(arms: Sequence[Arm]) -> int:
     return max((arm.jobs for arm in arms), default=0)
+
+
+def _runs(arms: Sequence[Arm]) -> int:
+    return max(Counter((arm.driver, arm.workers) for arm in arms).values(), default=0)
 
 
 def _machine() -> dict[str, str]:

@@ -133,7 +133,8 @@ def run_arm(
                 epoch, tally.began = arm.clock.now(), crew.go()
                 _listen(crew, tally, policy, progress or (lambda done: None))  # noqa: ARG005 - nobody is told
             if left := arm.counts().depth:
-                raise QlabError(f"{len(crew.killed)} of {workers} workers were killed, and {left} jobs were left over")
+                killed = f"{len(crew.killed)} of {workers} were killed"
+                raise QlabError(f"no worker is left ({killed}), but {left} jobs are, in the queue {arm.name!r}")
         except BaseException:
             with suppress(QlabError):
                 arm.clear()

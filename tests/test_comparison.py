@@ -1,6 +1,5 @@
 """The main job: the same work on several drivers, and the page that tells of it."""
 
-import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 import redis
 from conftest import Servers
 
-from qlab import Comparison, comparison, comparison_report, compare, report
+from qlab import Comparison, compare, comparison, comparison_report, report
+from qlab.comparison import REPEATS
 from qlab.errors import MissingRequirement
 
 
@@ -45,7 +45,10 @@ def test_every_real_job_ran_once_on_every_arm(compared: Comparison) -> None:
     assert list(zip(real["driver"], real["workers"], strict=True)) == [
         ("sqlite", 1), ("sqlite", 2), ("redis_zset", 1), ("redis_zset", 2),
     ]  # fmt: skip
-    assert set(real["jobs"]) == set(real["once"]) == {14}
+    assert set(real["jobs"]) == {14}
+    assert set(real["runs"]) == {REPEATS}
+    assert set(real["once"]) == {14 * REPEATS}
+    assert ((real["low"] <= real["jobs_per_second"]) & (real["jobs_per_second"] <= real["high"])).all()
     assert set(real["twice"]) == set(real["never"]) == {0}
     assert set(zip(real["parsed"], real["unparsed"], strict=True)) == {(12, 1)}
     assert real["store"].str.contains("WAL, synchronous=NORMAL|AOF everysec").all()
@@ -188,4 +191,4 @@ def test_nothing_is_left_behind_when_it_is_interrupted(
 
     with pytest.raises(KeyboardInterrupt):
         compare(["sqlite", "redis_zset"], workers=(1,), folder=folder, progress=stop)
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []

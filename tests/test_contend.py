@@ -256,7 +256,7 @@ def test_when_all_are_killed_it_is_an_error_and_nothing_is_left(
 ) -> None:
     mine = handlers(HOLD_THE_FIRST)
     mine.when_called(lambda pid: os.kill(pid, signal.SIGKILL))
-    with pytest.raises(QlabError, match=r"1 of 1 workers were killed, and \d+ jobs were left over"):
+    with pytest.raises(QlabError, match=r"no worker is left \(1 of 1 were killed\), but \d+ jobs are"):
         run_arm(address, workers=1, folder=folder, handlers=mine.address, queue="mine")
     with Queue(address, name="mine") as queue:
         assert queue.counts().depth == 0

@@ -647,10 +647,11 @@ def test_recover_finds_what_ran_out_also_after_somebody_polled(driver: Driver) -
     push(driver, "a", "b")
     held = take(driver)
     take(driver, now=95.0)
+    push(driver, "c", now=95.0)
     assert [job.name for job in driver.recover(QUEUE, now=95.0)] == ["a"]
     assert not driver.extend(held, now=95.0, seconds=5.0)
-    assert driver.counts(QUEUE, now=95.0) == Counts(ready=1, reserved=1)
-    assert taken(driver, now=95.0) == ["a"]
+    assert driver.counts(QUEUE, now=95.0) == Counts(ready=2, reserved=1)
+    assert taken(driver, now=95.0) == ["c", "a"]
 
 
 def test_recovered_jobs_keep_their_attempts_and_wait(driver: Driver) -> None:

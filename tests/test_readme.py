@@ -24,7 +24,7 @@ def test_the_example_runs_and_prints_what_its_comments_say(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - it is the page that is tested
+        exec(compile(block, "README.md", "exec"), names)
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)  # (.*)", README)
     assert len(printed) == len(promised) == 2
@@ -41,7 +41,9 @@ def test_the_example_has_about_ten_lines() -> None:
 def test_every_public_name_is_in_the_table() -> None:
     table = README.split("## Public names")[1].split("## Commands")[0]
     said = set(re.findall(r"`([A-Za-z_.]+)`", table))
-    missing = [name for name in qlab.__all__ if name not in said and not any(word.startswith(f"{name}.") for word in said)]
+    missing = [
+        name for name in qlab.__all__ if name not in said and not any(word.startswith(f"{name}.") for word in said)
+    ]
     assert sorted(set(missing) - {"Clock", "Driver", "Outcome"}) == []
     for name in said & set(qlab.__all__):
         assert getattr(qlab, name).__doc__

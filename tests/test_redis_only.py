@@ -37,6 +37,7 @@ from qlab.drivers.redis_zset import RedisZsetDriver
 from qlab.drivers.server import EmbeddedServer
 from qlab.drivers.statements import lua
 from qlab.errors import DriverUnavailable, ReplyLost, UnexpectedReply, UnusableStore
+from qlab.job import Reservation
 
 store = stores(*REDIS)
 
@@ -75,6 +76,28 @@ def test_a_queue_whose_jobs_are_done_leaves_nothing_but_its_counters(driver: Dri
     assert not driver.complete(held, now=5.0)
     while batch := driver.reserve(QUEUE, now=5.0, retry_after=90.0):
         assert driver.complete(batch[0], now=5.0)
+    assert there(client, driver) == {"counters"}
+
+
+SETTLING: dict[str, Callable[[Driver, Reservation], bool]] = {
+    "complete": lambda driver, held: driver.complete(held, now=10.0),
+    "release": lambda driver, held: driver.release(held, now=10.0),
+    "extend": lambda driver, held: driver.extend(held, now=10.0, seconds=5.0),
+    "fail": lambda driver, held: fail(driver, held, now=10.0),
+    "none": lambda driver, held: True,
+}
+
+
+@pytest.mark.parametrize("verb", SETTLING)
+def test_a_reservation_that_ran_out_and_was_seen_to_leaves_nothing_behind(
+    driver: Driver, client: redis.Redis, verb: str
+) -> None:
+    push(driver, "late", "other")
+    late = take(driver, retry_after=10.0)
+    assert driver.complete(take(driver, now=10.0), now=10.0)  # redis_list appends the late one to its list here
+    assert SETTLING[verb](driver, late)
+    while batch := driver.reserve(QUEUE, now=15.0, retry_after=90.0):
+        assert driver.complete(batch[0], now=15.0)
     assert there(client, driver) == {"counters"}
 
 

@@ -1,5 +1,7 @@
 """Scenarios in simulated time: what happens, that it repeats, and where drivers part."""
 
+from itertools import pairwise
+
 import pytest
 from conftest import BY_ARRIVAL, IN_ORDER, only
 
@@ -80,8 +82,9 @@ def run(scenario: Scenario, until: float = float("inf")) -> Run:
 def test_a_worker_polls_again_after_its_interval_and_at_once_after_a_job() -> None:
     done = run(one_worker(Arrival(5.0, "fast"), Arrival(5.0, "fast"), poll=2.0))
     polls = [event.at for event in done.trace if event.kind in (Kind.MISSED, Kind.RESERVED)]
-    assert [round(later - earlier, 6) for earlier, later in zip(polls, polls[1:], strict=False)][-1] == 1.0
-    assert {round(later - earlier, 6) for earlier, later in zip(polls, polls[1:], strict=False)} == {2.0, 1.0}
+    pauses = [round(later - earlier, 6) for earlier, later in pairwise(polls)]
+    assert pauses[-1] == 1.0
+    assert set(pauses) == {2.0, 1.0}
 
 
 def test_a_crashed_worker_comes_back_and_its_job_runs_again_when_the_reservation_runs_out() -> None:
@@ -141,7 +144,12 @@ def test_a_paused_worker_comes_back_too_late(bench: Bench) -> None:
     bench.run(91.0, working=False)
     bench.reserve(second)
     bench.resume(first)
-    assert kinds(bench)[1:] == [(0.0, "reserved", 1), (91.0, "expired", 1), (91.0, "reserved", 1), (91.0, "superseded", 1)]
+    assert kinds(bench)[1:] == [
+        (0.0, "reserved", 1),
+        (91.0, "expired", 1),
+        (91.0, "reserved", 1),
+        (91.0, "superseded", 1),
+    ]
     assert first.free
     assert second.held is not None
 
@@ -151,7 +159,12 @@ def test_workers_wake_when_something_is_due_and_not_before(bench: Bench) -> None
     bench.queue.dispatch_later("quick", delay=5.0)
     bench.queue.dispatch_later("slow", delay=7.0)
     bench.run(30.0)
-    assert kinds(bench)[2:] == [(5.0, "reserved", 1), (5.0, "completed", 1), (7.0, "reserved", 2), (17.0, "completed", 2)]
+    assert kinds(bench)[2:] == [
+        (5.0, "reserved", 1),
+        (5.0, "completed", 1),
+        (7.0, "reserved", 2),
+        (17.0, "completed", 2),
+    ]
     assert bench.clock.now() == 30.0
 
 

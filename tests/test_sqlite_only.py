@@ -604,7 +604,7 @@ def test_two_clocks_may_share_a_file(driver: Driver) -> None:
 
 
 def test_opening_a_file_once_more_drops_nobody_s_locks(driver: Driver, address: str) -> None:
-    """Closing any descriptor of a file drops all its locks in this process; another could then take the journal away."""
+    """Closing any descriptor of a file drops its locks in this process; another could then take the journal away."""
     push(driver, "first")
     other = f"from qlab import drivers; drivers.open({address!r}).close()"
     for name in ("second", "third"):

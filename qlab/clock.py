@@ -14,6 +14,7 @@ NEVER = 2**53
 """The microsecond that never comes: larger than every moment, and exact as the double that a sorted set keeps."""
 
 _LIMIT = NEVER // 1_000_000 - 1
+_LONGEST = _LIMIT // 2  # a duration from today on ends before the limit
 
 
 def us(seconds: float) -> int:
@@ -52,8 +53,8 @@ def duration(seconds: float, what: str) -> float:
         seconds = seconds.total_seconds()
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"{what} is {seconds!r}: use a number of seconds")
-    if not 0 <= seconds <= _LIMIT:
-        raise ValueError(f"{what} is {seconds!r} s: use a number of seconds from 0 up to {_LIMIT}")
+    if not 0 <= seconds <= _LONGEST:
+        raise ValueError(f"{what} is {seconds!r} s: use a number of seconds from 0 up to {_LONGEST}")
     return float(seconds)
 
 
@@ -136,7 +137,7 @@ class SimulatedClock:
     def moment(self, when: float | datetime) -> float:
         """Turn a moment as a person writes it (seconds, or an aware datetime) into this clock's seconds."""
         if not isinstance(when, datetime):
-            return from_us(us(when))
+            return from_us(us(_number(when)))
         if when.utcoffset() is None:
             raise ValueError(f"{when!r} is naive: {_aware_hint(when)}")
         if self.epoch is None:
@@ -175,7 +176,7 @@ class SystemClock:
     def moment(self, when: float | datetime) -> float:
         """Turn a moment as a person writes it (seconds since 1970, or an aware datetime) into seconds since 1970."""
         if not isinstance(when, datetime):
-            return from_us(us(when))
+            return from_us(us(_number(when)))
         if when.utcoffset() is None:
             raise ValueError(f"{when!r} is naive: {_aware_hint(when)}")
         return when.timestamp()
@@ -192,6 +193,14 @@ def monotonic() -> float:
 def pause(seconds: float) -> None:
     """Wait, in real time, for this many seconds."""
     time.sleep(seconds)
+
+
+def _number(when: object) -> float:
+    if when is None:
+        raise TypeError("the moment is None: next_due() gives None where nothing will ever be due")
+    if isinstance(when, bool) or not isinstance(when, int | float):
+        raise TypeError(f"the moment is {when!r}: use seconds, or an aware datetime")
+    return when
 
 
 def _aware_hint(when: datetime) -> str:

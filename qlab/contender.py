@@ -75,6 +75,7 @@ class Contender(Queue):
         gap = None if self._ended is None else monotonic() - self._ended
         self._tell_events()
         self.tell("ran", job.payload.get("path", ""), wait, gap)
+        self._ended = None
         result = run(job)
         if isinstance(result, Item):
             self.tell("item", *result)

@@ -47,7 +47,7 @@ class Counts(NamedTuple):
 
 
 class Durability(NamedTuple):
-    """What a store promises about jobs that it has acknowledged, in words.
+    """What a store promises about jobs that it has answered for, in words.
 
     Attributes:
         worker_killed: What a killed worker process loses.
@@ -108,7 +108,7 @@ class Driver(ABC):
     @property
     @abstractmethod
     def durability(self) -> Durability:
-        """What the store promises about jobs that it has acknowledged."""
+        """What the store promises about jobs that it has answered for."""
 
     # -- verbs that change the store --
 

@@ -62,11 +62,12 @@ def why(left: Traced, right: Traced, difference: Difference) -> str:
 
 
 def _by_time_and_by_arrival(driver: str, first: Event, run: Traced, second: Event) -> str:
+    one, other = f"job {first.job}", f"job {second.job}"
     return (
-        f"At {seconds(first.at)} {first.worker} asked for a job. {driver} goes by the moment from which a job may be "
-        f"reserved, then by dispatch: job {first.job}, claimable since {seconds(first.since)}. {run.driver} goes by "
-        f"the order in which jobs came into its list: job {second.job}, {_came(run.trace, second)}, stood before "
-        f"job {first.job}, {_came(run.trace, first)}."
+        f"At {seconds(first.at)} {first.worker} asked for a job, and two could be had: {one}, claimable since "
+        f"{seconds(first.since)}, and {other}, claimable since {seconds(second.since)}. {driver} goes by that moment, "
+        f"then by dispatch, and gave {one}. {run.driver} goes by the order in which jobs came into its list, and gave "
+        f"{other}: {other} was {_came(run.trace, second)}, {one} was {_came(run.trace, first)}."
     )
 
 
@@ -79,9 +80,9 @@ def _came(trace: Trace, reserved: Event) -> str:
         if event.job == reserved.job and event.kind in (*_WAITS, Kind.RESERVED):
             last = event
     if last is None:
-        return "which was there before"
+        return "there before"
     if last.kind is Kind.RESERVED:
-        return f"run out at {seconds(last.until)} and appended when somebody polled after that"
+        return f"appended when somebody polled after its reservation had run out, at {seconds(last.until)}"
     if last.until is not None and last.until > last.at:
-        return f"due at {seconds(last.until)} and appended when somebody polled after that"
+        return f"appended only when somebody polled after it had fallen due, at {seconds(last.until)}"
     return f"appended when it was {last.kind}, at {seconds(last.at)}"

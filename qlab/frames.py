@@ -59,7 +59,7 @@ def events(trace: Trace) -> pd.DataFrame:
 
         - `at` (float64, s): when;
         - `kind` (category of every `Kind`): what happened;
-        - `job` (Int64): the job's id, for `forgotten` the failed job's; missing where it is about no job;
+        - `job` (Int64): the job's id; missing where it is about no job, or a failed job that failed elsewhere;
         - `name` (category): the handler's name;
         - `attempt` (int64): which attempt, from 1; 0 before the first;
         - `worker` (category): who did it;
@@ -405,6 +405,8 @@ def _mark_pieces(steps: _Steps, columns: _Columns) -> list[_Piece]:
 
 def _columns(trace: Trace) -> tuple[_Columns, list[str]]:
     """Give the trace's columns, and as `clock` when each event was if the clock never went back."""
+    if not isinstance(trace, Trace):
+        raise TypeError(f"a frame is made of a Trace, such as queue.trace, not of {trace!r}")
     columns, texts = trace.columns()
     arrays: _Columns = {name: np.asarray(column) for name, column in columns.items()}
     return arrays | {"clock": np.maximum.accumulate(arrays["at"])}, texts

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from qlab import payload as _payload
 from qlab.escape import shortened
-from qlab.show import seconds, table_html
+from qlab.show import plain, seconds, table_html
 
 
 class JobState(StrEnum):
@@ -94,10 +94,10 @@ class Job(NamedTuple):
         }
 
     def __repr__(self) -> str:
-        held = "" if self.reserved_at is None else f", reserved_at={self.reserved_at:g}"
+        held = "" if self.reserved_at is None else f", reserved_at={plain(self.reserved_at)}"
         return (
             f"Job(id={self.id}, name={self.name!r}, payload={shortened(self.body)}, attempts={self.attempts}, "
-            f"available_at={self.available_at:g}{held})"
+            f"available_at={plain(self.available_at)}{held})"
         )
 
     def _repr_html_(self) -> str:
@@ -126,7 +126,7 @@ class Reservation(NamedTuple):
 
     def __repr__(self) -> str:
         job = self.job
-        return f"Reservation(job={job.id}, name={job.name!r}, attempt={job.attempts}, until={job.available_at:g})"
+        return f"Reservation(job={job.id}, name={job.name!r}, attempt={job.attempts}, until={plain(job.available_at)})"
 
 
 class FailedJob(NamedTuple):
@@ -175,7 +175,7 @@ class FailedJob(NamedTuple):
     def __repr__(self) -> str:
         return (
             f"FailedJob(id={self.id}, name={self.name!r}, payload={shortened(self.body)}, attempts={self.attempts}, "
-            f"error={shortened(self.error)!r}, failed_at={self.failed_at:g})"
+            f"error={shortened(self.error)!r}, failed_at={plain(self.failed_at)})"
         )
 
     def _repr_html_(self) -> str:

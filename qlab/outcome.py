@@ -125,7 +125,7 @@ class Failed(Settled):
     @property
     def says(self) -> str:
         """What happened, in one sentence."""
-        return f"job {self.job} failed after {self.attempt} attempts: {self.error}"
+        return f"job {self.job} failed after {self.attempt} attempt{'' if self.attempt == 1 else 's'}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _problem(value: object, place: str, above: tuple[int, ...], depth: int) -> s
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{place} is {value!r}, which JSON does not have: use None or text"
     if not isinstance(value, list | tuple | dict):
-        return f"{place} is a {type(value).__name__}, which JSON does not have: {_way_out(value)}"
+        return f"{place} is {_article(type(value).__name__)}, which JSON does not have: {_way_out(value)}"
     if id(value) in above:
         return f"{place} contains itself"
     if depth == DEPTH:
@@ -94,6 +94,10 @@ def _text_problem(text: str, place: str) -> str | None:
             f"{place} has a lone surrogate ({text[error.start]!r}) at character {error.start}, which is no Unicode text"
         )
     return None
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _way_out(value: object) -> str:

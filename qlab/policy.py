@@ -1,11 +1,16 @@
 """The rules of a queue: how many tries, how long between them, and how long a reservation lasts."""
 
+import inspect
+import logging
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
 from qlab.clock import duration, us
+
+_log = logging.getLogger("qlab")
 
 Backoff = Sequence[float] | Callable[[int], float]
 
@@ -17,7 +22,8 @@ class Policy:
     Attributes:
         tries: How many attempts a job has in all, from 1; None for no limit.
         backoff: The seconds between a failed attempt and the next: one number for each attempt, the last one repeating,
-            or a function from the number of attempts so far (from 1) to seconds.
+            or a function from the number of attempts so far (from 1) to seconds. An empty list is no wait at all.
+            What a function gets wrong (it raises, or returns no duration) counts as `cap`, and is logged.
         retry_after: After how many seconds a reservation runs out; None for never.
         jitter: By which fraction of itself, up or down, a backoff varies at random: 0 for not at all, up to 1.
         cap: The most seconds that a backoff function's answer counts for.
@@ -38,15 +44,21 @@ class Policy:
     def __post_init__(self) -> None:
         check_tries(self.tries)
         object.__setattr__(self, "backoff", check_backoff(self.backoff))
-        if self.retry_after is not None and us(duration(self.retry_after, "retry_after (None means never)")) == 0:
+        if self.retry_after is not None:
+            self._keep("retry_after", duration(self.retry_after, "retry_after (None means never)"))
+        if self.retry_after is not None and us(self.retry_after) == 0:
             raise ValueError(
                 f"retry_after is {self.retry_after!r} s: use a number above the slowest job, or None for never"
             )
-        if duration(self.jitter, "jitter") > 1:
+        self._keep("jitter", duration(self.jitter, "jitter"))
+        if self.jitter > 1:
             raise ValueError(f"jitter is {self.jitter!r}: use a fraction from 0 to 1")
-        duration(self.cap, "cap")
+        self._keep("cap", duration(self.cap, "cap"))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise TypeError(f"seed is {self.seed!r}: use an integer")
+
+    def _keep(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
 
     def delay(self, attempts: int, random: Random, backoff: Backoff | None = None) -> float:
         """Tell how long a job waits after a failed attempt.
@@ -70,9 +82,12 @@ class Policy:
             return backoff[min(attempts, len(backoff)) - 1] if backoff else 0.0
         try:
             seconds = float(backoff(attempts))
-        except Exception:  # noqa: BLE001 - the function is the user's: whatever it raises, the job must not be lost
+            if math.isnan(seconds):
+                raise ValueError("it returned NaN")
+        except Exception as error:  # noqa: BLE001 - a user's function: whatever it does, no job may be lost
+            _log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error)
             return self.cap
-        return min(max(seconds, 0.0), self.cap) if not math.isnan(seconds) else self.cap
+        return min(max(seconds, 0.0), self.cap)
 
 
 def check_tries(tries: int | None) -> None:
@@ -88,6 +103,11 @@ def check_tries(tries: int | None) -> None:
 def check_backoff(backoff: Backoff | float) -> Backoff:
     """Refuse a backoff that is none; a single number of seconds becomes a list of one."""
     if callable(backoff):
+        with suppress(ValueError):  # a function of C may not tell what it takes
+            try:
+                inspect.signature(backoff).bind(1)
+            except TypeError as error:
+                raise TypeError(f"backoff is {backoff!r}, which takes no number of attempts: {error}") from error
         return backoff
     if isinstance(backoff, int | float):
         backoff = (backoff,)

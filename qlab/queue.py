@@ -41,9 +41,17 @@ class Queue:
         policy: Tries, backoff and reservations.
         clock: Where the time of jobs comes from; the machine's clock by default.
         name: Which queue of the store.
-        context: What handlers get as `job.context`, usually the application's database.
+        context: What handlers get as `job.context`, usually the application's database; a handler that writes through
+            it must commit before it returns, or its own job cannot be settled in the same file.
         payload_limit: How many bytes of UTF-8 an encoded payload may have.
         trace: Where to record, such as the trace of a queue that was closed; a new one by default.
+
+    Attributes:
+        name: Which queue of the store.
+        driver: The store.
+        clock: Where the time of jobs comes from.
+        trace: What happened.
+        payload_limit: How many bytes of UTF-8 an encoded payload may have.
 
     Raises:
         ValueError: The name is empty, too long, or no Unicode text.
@@ -334,11 +342,7 @@ class Queue:
                 was = self._steps.failed.pop(job.uid, None)
                 self.trace.record(now, Kind.RETRIED, was, job.name, detail=f"failed job {failed_id}")
                 self.trace.record(now, Kind.DISPATCHED, job.id, job.name, until=job.available_at)
-        if which != "all" and not moved:
-            raise UnknownFailedJob(
-                f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
-            )
-        return moved
+        return self._check_found(which, moved)
 
     def forget(self, which: int | Literal["all"], *, before: float | datetime | None = None) -> int:
         """Delete failed jobs for good.
@@ -364,11 +368,7 @@ class Queue:
             forgotten += len(gone)
             for failed_id in gone:
                 self.trace.record(now, Kind.FORGOTTEN, were.get(failed_id), detail=f"failed job {failed_id}")
-        if which != "all" and not forgotten:
-            raise UnknownFailedJob(
-                f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
-            )
-        return forgotten
+        return self._check_found(which, forgotten)
 
     # -- reading --
 
@@ -465,7 +465,8 @@ class Queue:
     # -- what an attempt can ask for --
 
     def _extend(self, attempt: Attempt, seconds: float) -> bool:
-        if us(duration(seconds, "extend")) == 0:
+        seconds = duration(seconds, "extend")
+        if us(seconds) == 0:
             raise ValueError("extend(0) would give the job to the next worker: use a number of seconds above 0")
         now = self._steps.running_at
         if self.driver.extend(attempt.reservation, now=now, seconds=seconds):
@@ -512,7 +513,9 @@ class Queue:
 
     def _check_found(self, which: int | Literal["all"], found: int) -> int:
         if which != "all" and not found:
-            raise UnknownFailedJob(f"no failed job of the queue {self.name!r} has the id {which}: failed() lists them")
+            raise UnknownFailedJob(
+                f"there is no failed job {which!r} in the queue {self.name!r}: Queue.failed() lists them"
+            )
         return found
 
     def _check_open(self) -> None:

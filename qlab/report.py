@@ -130,7 +130,13 @@ def _fill(folder: Path, report: Report, command: str) -> None:
         for picture in section.pictures:
             data = _png(picture.axes)
             (folder / f"{picture.name}.png").write_bytes(data)
-            pictures.append({"data": base64.b64encode(data).decode(), "about": printable(picture.about)})
+            pictures.append(
+                {
+                    "file": f"{picture.name}.png",
+                    "data": base64.b64encode(data).decode(),
+                    "about": printable(picture.about),
+                }
+            )
         tables = [_table(title, frame) for title, frame in section.tables]
         sections.append({"title": section.title, "texts": section.texts, "tables": tables, "pictures": pictures})
     page = _template().render(

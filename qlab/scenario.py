@@ -85,7 +85,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
-        if self.workers < 1:
+        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
             raise ValueError(f"workers is {self.workers}: use a number from 1")
         if duration(self.poll, "poll") == 0:
             raise ValueError("poll is 0 s: use a number of seconds above 0")

@@ -37,6 +37,11 @@ def seconds(value: float | None) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") + " s"
 
 
+def plain(value: float) -> str:
+    """Show seconds as a number, with as many digits as it has: `90`, `37.565157`, `inf`."""
+    return "inf" if value == float("inf") else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
 class Table(list[Row]):
     """A list of records that shows itself as a table in a notebook; otherwise just a list."""
 

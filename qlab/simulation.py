@@ -44,7 +44,7 @@ def simulate(driver: Driver, scenario: Scenario, *, until: float = math.inf, nam
     """Run a scenario on a driver in simulated time; the driver's calls take none of it.
 
     Args:
-        driver: The store; the scenario's jobs go into a queue of it.
+        driver: The store, to which nothing was dispatched yet; the scenario's jobs go into a queue of it.
         scenario: What happens.
         until: When to stop, in seconds; by default when no job is left that will ever be due.
         name: The queue's name.

@@ -15,6 +15,7 @@ from qlab.errors import (
     DriverUnavailable,
     InternalHandlerError,
     QlabError,
+    QueueClosed,
     ReplyLost,
     UnusableStore,
 )
@@ -28,6 +29,7 @@ from qlab.trace import Kind, Trace
 
 Result = TypeVar("Result")
 
+_NO_ANSWER = (DriverUnavailable, UnusableStore, QueueClosed)
 _REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
@@ -79,6 +81,7 @@ class Steps:
 
     def work_once(self, now: float | None, worker: str) -> Outcome:
         """Reserve the next due job, run its handler, settle it, record it."""
+        now = None if now is None else self._at(now)
         held = self.reserve(now, worker)
         return Idle(self._at(now)) if held is None else self.finish(held, now, worker)
 
@@ -90,6 +93,7 @@ class Steps:
 
     def finish(self, held: Reservation, now: float | None, worker: str) -> Outcome:
         """Run and settle a reserved job; time goes by as its handler yields it."""
+        now = None if now is None else self._at(now)
         ended, spent = self._run_through(held, now, worker)
         return self.settle(held, ended, None if now is None else now + spent, worker)
 
@@ -174,7 +178,7 @@ class Steps:
 
     # -- settling --
 
-    def _after_error(self, held: Reservation, error: BaseException, now: float) -> Outcome:
+    def _after_error(self, held: Reservation, error: BaseException, now: float) -> Settled:
         job = held.job
         tries, backoff = self._registry.rules(job.name, self.policy)
         text = error_text(error)
@@ -195,7 +199,7 @@ class Steps:
 
     def _tell(
         self, verb: str, held: Reservation, outcome: Settled, *, problem: QlabError | None = None, **how: Any
-    ) -> Outcome:
+    ) -> Settled:
         """Tell the store how a job ended, a bounded number of times where it does not answer.
 
         A repeat that finds the token gone is unknown, not superseded: the call before may be the one that settled it.
@@ -205,7 +209,7 @@ class Steps:
         for tried in range(_SETTLE_TRIES):
             try:
                 done = getattr(self.driver, verb)(held, now=outcome.at, **how)
-            except (DriverUnavailable, UnusableStore) as error:
+            except _NO_ANSWER as error:
                 problem = error
                 pause(0.01 * tried)
                 continue
@@ -221,7 +225,7 @@ class Steps:
         told = (job.id, job.name, job.attempts, now)
         try:
             done, following = self.driver.complete_and_reserve(held, now=now, retry_after=self.policy.retry_after)
-        except DriverUnavailable as error:
+        except _NO_ANSWER as error:
             # What the call reserved, if its reply was lost, runs out: repeated, it might reserve one more.
             lost = error if isinstance(error, ReplyLost) else None
             return self._record(held, self._tell("complete", held, Completed(*told), problem=lost), worker), "ask"
@@ -248,10 +252,8 @@ class Steps:
         self._trace.record(now, Kind.RESERVED, job.id, job.name, job.attempts, worker, since, job.available_at)
         return held
 
-    def _record(self, held: Reservation, outcome: Outcome, worker: str) -> Outcome:
+    def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
         job = held.job
-        if not isinstance(outcome, Settled):
-            return outcome
         kind, until, detail = _event(outcome)
         if kind is not None:
             self._trace.record(outcome.at, kind, job.id, job.name, outcome.attempt, worker, until=until, detail=detail)

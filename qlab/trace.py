@@ -82,7 +82,7 @@ class Event(NamedTuple):
             Kind.EXTENDED: f"{who} was extended{by}, until {seconds(self.until)}",
             Kind.COMPLETED: f"{who} was completed{by}",
             Kind.RELEASED: f"{who} was released{by}, available at {seconds(self.until)}",
-            Kind.FAILED: f"{who} failed after {self.attempt} attempts",
+            Kind.FAILED: f"{who} failed after {self.attempt} attempt{'' if self.attempt == 1 else 's'}",
             Kind.EXPIRED: f"the reservation of {who} had run out at {seconds(self.until)}",
             Kind.SUPERSEDED: f"{who} could not be settled{by}: its reservation was superseded",
             Kind.RETRIED: f"{who} was taken out of the failed jobs, to be dispatched again",

@@ -67,13 +67,14 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.loads: list[str] = []
+        self.links: list[str] = []
         self.about: list[str] = []
         self.words = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         told = dict(attributes)
-        self.loads += [told[name] or "" for name in ("src", "href") if name in told]
+        (self.links if tag == "a" else self.loads).extend(told[name] or "" for name in ("src", "href") if name in told)
         if tag == "img":
             self.about.append(told.get("alt") or "")
 
@@ -85,7 +86,8 @@ def test_the_report_is_one_page_that_needs_nothing_else(compared: Comparison, tm
     page = comparison_report.write(compared, tmp_path / "report", command="qlab compare --seed 7")
     told = Page(page.read_text(encoding="utf-8"))
     assert all(load.startswith("data:image/png;base64,") for load in told.loads)
-    assert len(told.about) == len(told.loads) >= 5
+    assert len(told.about) == len(told.loads) == len(told.links) >= 5
+    assert all((page.parent / link).is_file() for link in told.links)
     assert all(told.about)
     assert "qlab compare --seed 7" in told.words
     assert all(str(value) in told.words for value in compared.machine.values())

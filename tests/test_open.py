@@ -94,7 +94,7 @@ def test_a_redis_server(server: str, here: Path, options: str, name: str) -> Non
 
 
 def test_a_redis_server_with_options(server: str, here: Path) -> None:
-    url = f"{server}?db=3&prefix=mine&timeout=2.5&failed_jobs=sqlite:///sub/failed.db"
+    url = f"{server}?db=3&prefix=mine&reply_wait=2.5&failed_jobs=sqlite:///sub/failed.db"
     with drivers.open(url) as driver:
         assert isinstance(driver, RedisStore)
         assert driver.prefix == "mine"
@@ -192,15 +192,15 @@ def test_a_queue_opens_an_address_itself(here: Path) -> None:
         ("sqlite://jobs.db", "write sqlite:///jobs.db"),
         ("sqlite:///", "names no SQLite file"),
         ("sqlite://", "names no SQLite file"),
-        ("sqlite:///jobs.db?mode=ro", "unknown option mode; there are synchronous, journal, timeout"),
+        ("sqlite:///jobs.db?mode=ro", "unknown option mode; there are synchronous, journal, lock_wait"),
         ("sqlite:///jobs.db?synchronous=MAYBE", "synchronous is 'MAYBE': use one of OFF, NORMAL, FULL, EXTRA"),
         ("sqlite:///jobs.db?journal=MEMORY", "journal is 'MEMORY': use one of WAL, DELETE"),
-        ("sqlite:///jobs.db?timeout=-1", "timeout is '-1', use a number of seconds above 0"),
-        ("sqlite:///jobs.db?timeout=nan", "timeout is 'nan'"),
-        ("sqlite:///jobs.db?timeout=soon", "timeout is 'soon'"),
+        ("sqlite:///jobs.db?lock_wait=-1", "lock_wait is '-1', use a number of seconds above 0"),
+        ("sqlite:///jobs.db?lock_wait=nan", "lock_wait is 'nan'"),
+        ("sqlite:///jobs.db?lock_wait=soon", "lock_wait is 'soon'"),
         ("redis://localhost?layout=hash", "layout is 'hash', use zset or list"),
         ("redis://localhost?colour=red", "unknown option colour"),
-        ("redis://localhost?timeout=0", "timeout is '0'"),
+        ("redis://localhost?reply_wait=0", "reply_wait is '0'"),
         ("redis://localhost?prefix=", "prefix is ''"),
         ("redis://localhost?prefix={}", "without an empty pair of braces"),
         ("redis://localhost?failed_jobs=failed.db", "'failed.db' names no SQLite file: write sqlite:///"),
@@ -212,7 +212,7 @@ def test_a_queue_opens_an_address_itself(here: Path) -> None:
         ("redis+embedded://?persistence=often", "persistence is 'often'"),
         ("redis+embedded://?layout=hash", "layout is 'hash'"),
         ("redis+embedded://?db=1", "unknown option db"),
-        ("redis+embedded://?server=valkey&timeout=0", "timeout is '0'"),
+        ("redis+embedded://?server=valkey&reply_wait=0", "reply_wait is '0'"),
         ("redis+embedded://?server=valkey&prefix=", "prefix is ''"),
         ("redis+embedded://?server=valkey&failed_jobs=x", "names no SQLite file"),
     ],
@@ -259,7 +259,7 @@ def test_a_server_that_speaks_something_else(here: Path) -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         listening.settimeout(60.0)
-        url = f"redis://127.0.0.1:{listening.getsockname()[1]}?timeout=5"
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}?reply_wait=5"
 
         def answer() -> None:
             connection, _ = listening.accept()

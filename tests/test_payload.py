@@ -95,7 +95,7 @@ def test_the_place_of_what_is_wrong_is_told_in_python() -> None:
 )
 def test_each_kind_that_json_does_not_have_is_refused_with_a_way_out(value: object) -> None:
     with pytest.raises(
-        InvalidPayload, match=f"payload is a {type(value).__name__}, which JSON does not have: use |dispatch"
+        InvalidPayload, match=f"payload is an? {type(value).__name__}, which JSON does not have: use |dispatch"
     ):
         payload.encode(value)
 

@@ -196,6 +196,7 @@ RAISED = [
 ]
 
 
+@only("memory", "sqlite", "redis_zset-valkey")
 @pytest.mark.parametrize(("error", "text"), RAISED, ids=[type(error).__name__ for error, _ in RAISED])
 @pytest.mark.parametrize("generator", [False, True])
 def test_whatever_a_handler_raises_is_a_failed_attempt(

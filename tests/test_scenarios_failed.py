@@ -57,11 +57,11 @@ def test_jobs_that_fail_again_after_a_retry_stay_as_many_and_themselves(broken: 
 
 
 @pytest.mark.scenario("B44")
-@pytest.mark.parametrize("id", [999, 0, -1, 2**63 - 1, 2**63, -(10**30)])
 @pytest.mark.parametrize("verb", ["retry", "forget"])
-def test_an_id_that_is_not_there_is_no_success(broken: Queue, verb: str, id: int) -> None:
-    with pytest.raises(UnknownFailedJob, match=rf"{id}.*failed\(\) lists them"):
-        getattr(broken, verb)(id)
+def test_an_id_that_is_not_there_is_no_success(broken: Queue, verb: str) -> None:
+    for id in (999, 0, -1, 2**63 - 1, 2**63, -(10**30)):
+        with pytest.raises(UnknownFailedJob, match=rf"{id}.*failed\(\) lists them"):
+            getattr(broken, verb)(id)
     assert broken.counts() == Counts(failed=3)
     assert told(broken, "retried", "forgotten") == []
 
@@ -81,9 +81,9 @@ def test_all_of_none_is_a_success_of_none(queue: Queue, verb: str) -> None:
 
 
 @pytest.mark.scenario("B44")
-@pytest.mark.parametrize("id", ["1", None, True, 1.0, [1]])
 @pytest.mark.parametrize("verb", ["retry", "forget"])
-def test_what_is_no_id_is_refused(broken: Queue, verb: str, id: object) -> None:
-    with pytest.raises(TypeError, match="is no failed job's id: use an integer, or 'all'"):
-        getattr(broken, verb)(id)
+def test_what_is_no_id_is_refused(broken: Queue, verb: str) -> None:
+    for id in ("1", None, True, 1.0, [1]):
+        with pytest.raises(TypeError, match="is no failed job's id: use an integer, or 'all'"):
+            getattr(broken, verb)(id)
     assert broken.counts() == Counts(failed=3)

@@ -62,8 +62,8 @@ def test_where_a_list_parts_from_the_contract_it_is_said_why() -> None:
     assert found.difference is not None
     assert (found.difference.left.job, found.difference.right.job) == (2, 3)  # type: ignore[union-attr]
     assert "job 2, claimable since 5 s" in found.why
-    assert "job 3, appended when it was dispatched" in found.why
-    assert "job 2, due at 5 s and appended when somebody polled after that" in found.why
+    assert "job 3 was appended when it was dispatched" in found.why
+    assert "job 2 was appended only when somebody polled after it had fallen due, at 5 s" in found.why
     assert agreement(by_arrival, by_time).why.startswith(found.why[:20])
     assert agreement(by_time, by_time).difference is None
 

@@ -23,9 +23,9 @@ LAYOUTS = ("zset", "list")
 
 _OPTIONS = {
     "memory": ("order",),
-    "sqlite": ("synchronous", "journal", "timeout"),
-    "redis": ("layout", "prefix", "failed_jobs", "timeout", "db"),
-    "redis+embedded": ("layout", "prefix", "server", "persistence", "failed_jobs", "timeout"),
+    "sqlite": ("synchronous", "journal", "lock_wait"),
+    "redis": ("layout", "prefix", "failed_jobs", "reply_wait", "db"),
+    "redis+embedded": ("layout", "prefix", "server", "persistence", "failed_jobs", "reply_wait"),
 }
 
 
@@ -37,12 +37,12 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
 
             - `memory://`, `memory://?order=arrival`;
             - `sqlite:///jobs.db`, `sqlite:////absolute/jobs.db`, `sqlite:///:memory:`, with
-              `synchronous=OFF|NORMAL|FULL|EXTRA`, `journal=WAL|DELETE`, `timeout=SECONDS`;
+              `synchronous=OFF|NORMAL|FULL|EXTRA`, `journal=WAL|DELETE`, `lock_wait=SECONDS`;
             - `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/socket`, with
-              `layout=zset|list`, `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `timeout=SECONDS`, and redis-py's
+              `layout=zset|list`, `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `reply_wait=SECONDS`, and redis-py's
               `ssl_…` options;
             - `redis+embedded://`: a private server that ends with this process, with `layout`, `prefix`, `failed_jobs`,
-              `timeout`, `server=redis|valkey`, `persistence=none|everysec|always`.
+              `reply_wait`, `server=redis|valkey`, `persistence=none|everysec|always`.
         create: Whether a SQLite file that is not there, or the tables in one that is, may be made.
 
     Returns:
@@ -90,8 +90,8 @@ def _open_sqlite(url: str, *, create: bool) -> Driver:
     return SqliteDriver(
         path,
         synchronous=options.get("synchronous", "NORMAL"),
-        journal=options.get("journal", "WAL"),
-        timeout=_seconds(options.get("timeout", "30"), url),
+        journal=options.get("journal"),
+        lock_wait=_seconds("lock_wait", options.get("lock_wait", "30"), url),
         create=create,
     )
 
@@ -104,7 +104,7 @@ def _open_redis(url: str) -> Driver:
 
 
 def _open_embedded(url: str) -> Driver:
-    _require_redis()
+    require_redis()
     from qlab.drivers.server import EmbeddedServer
 
     options = _options(url, "redis+embedded")
@@ -119,7 +119,7 @@ def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str
     Args:
         server: The server.
         layout: `zset` or `list`.
-        options: `prefix`, `failed_jobs` and `timeout`, as in an address.
+        options: `prefix`, `failed_jobs` and `reply_wait`, as in an address.
     """
     options = options or {}
     failed_jobs = _absolute(options.get("failed_jobs", f"sqlite:///{quote(str(server.folder))}/failed_jobs.db"))
@@ -133,22 +133,24 @@ def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str
 
 
 def _connect(url: str, options: dict[str, str], layout: str, failed_jobs: str, on_close: Callable[[], None]) -> Driver:
-    _require_redis()
+    require_redis()
     import redis
 
     from qlab.drivers.redis_list import RedisListDriver
-    from qlab.drivers.redis_store import TIMEOUT, check_prefix
+    from qlab.drivers.redis_store import REPLY_WAIT, check_prefix
     from qlab.drivers.redis_zset import RedisZsetDriver
 
     _check_database(url)
     prefix = check_prefix(options.get("prefix"))
-    timeout = _seconds(options.get("timeout", str(TIMEOUT)), url)
+    wait = _seconds("reply_wait", options.get("reply_wait", str(REPLY_WAIT)), url)
     address = url.partition("?")[0]
     passed = {name: value for name, value in options.items() if name == "db" or name.startswith("ssl_")}
     base = f"{address}?{urlencode(passed, safe=':/')}" if passed else address
     resolved = passed | {"layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
+    if wait != REPLY_WAIT:
+        resolved["reply_wait"] = f"{wait:g}"
     try:
-        client = redis.Redis.from_url(base, socket_timeout=timeout, socket_connect_timeout=timeout, protocol=2)
+        client = redis.Redis.from_url(base, socket_timeout=wait, socket_connect_timeout=wait, protocol=2)
     except ValueError as error:
         raise ValueError(f"{without_password(url)!r} is no address of a server: {error}") from error
     kind = RedisZsetDriver if layout == "zset" else RedisListDriver
@@ -163,7 +165,12 @@ def _check_database(url: str) -> None:
         raise ValueError(f"{without_password(url)!r}: the database is {number!r}, use a number, as in redis://host/0")
 
 
-def _require_redis() -> None:
+def require_redis() -> None:
+    """Refuse to go on without the library of the Redis drivers.
+
+    Raises:
+        MissingRequirement: It is not installed.
+    """
     if importlib.util.find_spec("redis") is None:
         raise MissingRequirement(
             "the Python library redis is not installed: pip install redis, or use sqlite:///jobs.db or memory://"
@@ -190,13 +197,13 @@ def _layout(options: dict[str, str], url: str) -> str:
     return layout
 
 
-def _seconds(text: str, url: str) -> float:
+def _seconds(name: str, text: str, url: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise ValueError(f"{without_password(url)!r}: timeout is {text!r}, use a number of seconds above 0")
+        raise ValueError(f"{without_password(url)!r}: {name} is {text!r}, use a number of seconds above 0")
     return value
 
 

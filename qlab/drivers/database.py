@@ -37,7 +37,7 @@ _JOURNALS = ("WAL", "DELETE")
 _patience = random.Random()
 _FORK_PATIENCE = 1.0
 _making = threading.Lock()
-_inherited: list["_Seat"] = []
+_inherited: list["_Opened"] = []
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
@@ -48,8 +48,8 @@ class Database:
         path: The file, or `:memory:`.
         schema: The names of the SQL files that make its tables.
         synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`.
-        journal: `WAL` or `DELETE`.
-        timeout: How many seconds a lock is waited for.
+        journal: `WAL` or `DELETE`; by default what the file has, and WAL for a new one.
+        lock_wait: How many seconds a lock is waited for.
         create: Whether the file and its tables may be made.
 
     Raises:
@@ -64,27 +64,27 @@ class Database:
         *,
         schema: Sequence[str],
         synchronous: str = "NORMAL",
-        journal: str = "WAL",
-        timeout: float = 30.0,
+        journal: str | None = None,
+        lock_wait: float = 30.0,
         create: bool = True,
     ) -> None:
         check_version(sqlite3.sqlite_version_info)
         self.path = path if path == MEMORY else os.path.abspath(path)
         self.synchronous = _chosen("synchronous", synchronous, _SYNCHRONOUS)
-        self.journal = _chosen("journal", journal, _JOURNALS)
-        self.timeout = timeout
+        self.journal = "" if journal is None else _chosen("journal", journal, _JOURNALS)
+        self.lock_wait = lock_wait
         self.listeners: list[Listener] = []
         self._schema = schema
         self._create = create
         self._local = threading.local()
-        self._opened: dict[threading.Thread, _Seat] = {}
+        self._opened: dict[threading.Thread, _Opened] = {}
         self._guard = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        self._shared: _Seat | None = None
+        self._shared: _Opened | None = None
         if self.path == MEMORY:
             self.journal = "MEMORY"
-            self._shared = _Seat(self._connect())
+            self._shared = _Opened(self._connect())
         else:
             self._seat()
             _databases.add(self)
@@ -119,6 +119,8 @@ class Database:
         Raises:
             ValueError: The connection is to another file.
         """
+        if not isinstance(connection, sqlite3.Connection):
+            raise TypeError(f"connection= is {connection!r}: use the sqlite3.Connection that the job joins")
         cursor = connection.cursor()
         cursor.row_factory = None
         files = [os.fsdecode(row[2]) for row in cursor.execute("PRAGMA database_list") if row[0] == 0]
@@ -161,7 +163,7 @@ class Database:
     def _again(self, connection: Source, text: str, values: Values) -> list[Any]:
         """Ask for the lock after short random waits: SQLite's own waiting starves workers, these are fair to each."""
         began = monotonic()
-        while (waited := monotonic() - began) < self.timeout:
+        while (waited := monotonic() - began) < self.lock_wait:
             pause(_patience.uniform(0.001, 0.003))
             try:
                 rows = connection.execute(text, values).fetchall()
@@ -173,7 +175,8 @@ class Database:
                 return rows
         raise DriverUnavailable(
             f"{self.path} has been locked by another connection for {waited:.1f} s: "
-            "end the transaction that holds it, or wait longer with ?timeout=SECONDS"
+            "end the transaction that holds it (a handler's own? then commit before it returns; or dispatch with "
+            "connection=), or wait longer with ?lock_wait=SECONDS"
         )
 
     def _explained(self, error: sqlite3.Error) -> QlabError:
@@ -208,18 +211,18 @@ class Database:
                     yield seat.connection
                     return
 
-    def _seat(self) -> "_Seat":
+    def _seat(self) -> "_Opened":
         if self._closed:
             raise QueueClosed
         if self._pid != os.getpid():
             self._forget_inherited()
-        seat: _Seat | None = self._shared or getattr(self._local, "seat", None)
+        seat: _Opened | None = self._shared or getattr(self._local, "seat", None)
         if seat is None or seat.connection is None:
-            seat = self._local.seat = _Seat(self._connect())
+            seat = self._local.seat = _Opened(self._connect())
             self._remember(seat)
         return seat
 
-    def _remember(self, seat: "_Seat") -> None:
+    def _remember(self, seat: "_Opened") -> None:
         with self._guard:
             for thread in [thread for thread in self._opened if not thread.is_alive()]:
                 self._opened.pop(thread).close()
@@ -242,9 +245,9 @@ class Database:
 
     def _forget_inherited(self) -> None:
         """A forked child must neither use nor close its parent's connections: closing would drop the parent's locks."""
-        _inherited.extend([*self._opened.values(), *filter(None, [self._shared])])
         if self._shared is not None:
             raise DriverUnavailable("a database in memory does not reach a forked process: use a file")
+        _inherited.extend(self._opened.values())
         self._opened = {}
         self._local = threading.local()
         self._guard = threading.RLock()
@@ -269,15 +272,21 @@ class Database:
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if self.path != MEMORY:
             self._check_tables(connection)
-            answer = self.execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
-            if answer.upper() != self.journal:
-                raise UnusableStore(
-                    f"{self.path}: SQLite answered journal mode {answer!r} where {self.journal} was asked for; "
-                    "its file system may not allow it: use a local disk, or ?journal=DELETE"
-                )
+            self._set_journal(connection)
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
         if not all(self._tables(connection).get(name) for name in self._schema):
             self._make_tables(connection)
+
+    def _set_journal(self, connection: sqlite3.Connection) -> None:
+        if not self.journal:
+            found = self.execute(connection, "open", "PRAGMA journal_mode", ())[0][0].upper()
+            self.journal = found if self._tables(connection) and found in _JOURNALS else "WAL"
+        answer = self.execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
+        if answer.upper() != self.journal:
+            raise UnusableStore(
+                f"{self.path}: SQLite answered journal mode {answer!r} where {self.journal} was asked for; "
+                "its file system may not allow it: use a local disk, or ?journal=DELETE"
+            )
 
     def _tables(self, connection: sqlite3.Connection) -> dict[str, str]:
         query = "SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view')"
@@ -311,7 +320,7 @@ class Database:
             raise
 
 
-class _Seat:
+class _Opened:
     """A thread's connection, and the lock that is held while it is used."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -383,8 +392,8 @@ def _check_path(path: str, *, create: bool) -> None:
             except OSError as error:
                 raise UnusableStore(f"{path} cannot be made: {error.strerror}") from error
     if not os.access(path, os.R_OK | os.W_OK):
-        reason = "it may not be written" if file.exists() else "it is not there"
-        raise UnusableStore(f"{path} cannot be opened for writing: {reason}")
+        reason = "check its permissions" if file.exists() else "it is not there: is it the right file?"
+        raise UnusableStore(f"{path} cannot be opened to be written: {reason}")
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -242,6 +242,8 @@ def file_of(url: str) -> str:
     """
     parts = urlsplit(url)
     path = unquote(parts.path[1:])
+    if parts.fragment:
+        raise ValueError(f"{url!r}: a # in a file's name is written %23")
     if parts.scheme != "sqlite" or parts.netloc or not path:
         raise ValueError(f"{url!r} names no SQLite file: write sqlite:///jobs.db, or sqlite:////an/absolute/path.db")
     return path

@@ -146,7 +146,7 @@ class MemoryDriver(StagedFailures):
             rows = self._queue(queue).rows.values()
             moments = [us(now) if row.listed else row.available_at for row in rows]
             first = min(moments, default=NEVER)
-        return None if first == NEVER else max(now, from_us(first))
+        return None if first >= NEVER else max(now, from_us(first))
 
     def check(self, queue: str, *, now: float) -> list[str]:
         with self._lock:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -22,7 +22,7 @@ from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
 DEFAULT_PREFIX = "qlab"
-TIMEOUT = 10.0
+REPLY_WAIT = 10.0
 """How many seconds an answer is waited for, unless the address says otherwise."""
 
 _PAGE = 500
@@ -42,7 +42,7 @@ _MEANINGS = {
 
 
 class RedisStore(StagedFailures):
-    """A store on a server that speaks Redis's protocol: Redis 6.2 or newer, Valkey.
+    """A store on a server that speaks Redis's protocol: tested with Redis 7.0 and 8.2, and Valkey 9.1.
 
     Args:
         client: A client; the driver makes connections of its own like the client's, which never resend by themselves.
@@ -101,7 +101,7 @@ class RedisStore(StagedFailures):
 
     @property
     def durability(self) -> Durability:
-        """What the server promises about jobs that it has acknowledged."""
+        """What the server promises about jobs that it has answered for."""
         stored, cut = {
             "AOF always": ("nothing", "nothing"),
             "AOF everysec": ("nothing", "about the last second"),
@@ -132,7 +132,9 @@ class RedisStore(StagedFailures):
         reply = self._call("complete_and_reserve", queue, *fence, us(now), _deadline(now, retry_after), token, 1)
         following = self._reservations(queue, reply[1], token)
         if not following and reply[1][0]:
-            following = self.reserve(queue, now=now, retry_after=retry_after)
+            # The job is completed: where the store goes away now, the next one is asked for later.
+            with suppress(DriverUnavailable):
+                following = self.reserve(queue, now=now, retry_after=retry_after)
         return bool(reply[0]), following[0] if following else None
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
@@ -230,8 +232,11 @@ class RedisStore(StagedFailures):
 
     def keys(self, queue: str) -> list[str]:
         """Name the keys of a queue: they start with the prefix, and share a slot of a cluster."""
-        tag = f"{self.prefix}:{{{escaped(queue)}}}:{self.layout}:"
+        tag = self._tag(queue)
         return [tag + name for name in self.key_names]
+
+    def _tag(self, queue: str) -> str:
+        return f"{self.prefix}:{{{escaped(queue)}}}:{self.layout}:"
 
     def _call(self, verb: str, queue: str, *values: object) -> Any:
         """Run a verb's script; the server is sent its text only where it does not know it."""
@@ -306,7 +311,7 @@ class RedisStore(StagedFailures):
             return UnusableStore(
                 f"{where}: a key under the prefix {self.prefix!r} is another application's: choose another prefix"
             )
-        return DriverUnavailable(f"{where} could not {what}: {_MEANINGS.get(code, 'the server refused')} ({said})")
+        return DriverUnavailable(f"{where} could not run {what}: {_MEANINGS.get(code, 'the server refused')} ({said})")
 
     def _statement(self, verb: str, queue: str, values: Sequence[object]) -> Statement:
         files = ("complete", "reserve") if verb == "complete_and_reserve" else (verb,)
@@ -315,7 +320,7 @@ class RedisStore(StagedFailures):
             "Lua",
             verb,
             "\n".join(lua(self.layout, file) for file in files),
-            f"KEYS {self.keys(queue)[0][:-8]}* ARGV {argv}",
+            f"KEYS {self._tag(queue)}* ARGV {argv}",
         )
 
     # -- replies --
@@ -359,6 +364,8 @@ def _code(error: Exception, said: str) -> str:
     """Tell the code that the server's error began with; redis-py takes it away from those it has classes for."""
     if "HELLO must be called" in said or "Authentication required" in said:
         return "NOAUTH"
+    if "can't run this command" in said or "No permissions to access" in said:
+        return "NOPERM"
     written = said.split(" ", 1)[0].rstrip(":")
     return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)
 
@@ -398,7 +405,7 @@ def _own(client: "redis.Redis") -> "redis.Redis":
         "retry_on_timeout": False,
         "decode_responses": False,
     }
-    settings["socket_timeout"] = settings.get("socket_timeout") or TIMEOUT
+    settings["socket_timeout"] = settings.get("socket_timeout") or REPLY_WAIT
     settings["encoding"] = "utf-8"
     own = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
     return redis.Redis.from_pool(own)

@@ -1,4 +1,4 @@
-"""A table as the queue: a claim is one `UPDATE … RETURNING`, and a job can commit with the row that it is about."""
+"""A table as the queue: a reservation is one `UPDATE … RETURNING`; a job can commit with the row that it is about."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ class SqliteDriver(Driver):
     Args:
         path: The file, or `:memory:` for one that only this process sees.
         synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`: what a power cut may lose.
-        journal: `WAL` or `DELETE`.
-        timeout: How many seconds a lock is waited for.
+        journal: `WAL` or `DELETE`; by default what the file has, and WAL for a new one.
+        lock_wait: How many seconds a lock is waited for.
         create: Whether the file and its tables may be made.
 
     Raises:
@@ -42,14 +42,14 @@ class SqliteDriver(Driver):
         path: str,
         *,
         synchronous: str = "NORMAL",
-        journal: str = "WAL",
-        timeout: float = 30.0,
+        journal: str | None = None,
+        lock_wait: float = 30.0,
         create: bool = True,
     ) -> None:
         super().__init__()
         tables = ("jobs", "jobs_seq", "failed_jobs")
         self.database = Database(
-            path, schema=tables, synchronous=synchronous, journal=journal, timeout=timeout, create=create
+            path, schema=tables, synchronous=synchronous, journal=journal, lock_wait=lock_wait, create=create
         )
         self.database.listeners = self._listeners
         self.url = _url(self.database)
@@ -158,7 +158,7 @@ class SqliteDriver(Driver):
 
     def next_due(self, queue: str, *, now: float) -> float | None:
         first = self.database.run("next_due", {"queue": queue})[0][0]
-        return None if first is None or first == NEVER else max(now, from_us(first))
+        return None if first is None or first >= NEVER else max(now, from_us(first))
 
     def check(self, queue: str, *, now: float) -> list[str]:
         problems = [str(row[0]) for row in self.database.run("check") if row[0] != "ok"]
@@ -225,7 +225,11 @@ def _job(row: Sequence[Any]) -> Job:
 
 
 def _url(database: Database) -> str:
-    asked = {"synchronous": (database.synchronous, "NORMAL"), "journal": (database.journal, "WAL")}
+    asked = {
+        "synchronous": (database.synchronous, "NORMAL"),
+        "journal": (database.journal, "WAL"),
+        "lock_wait": (database.lock_wait, 30.0),
+    }
     options = "&".join(f"{name}={value}" for name, (value, usual) in asked.items() if value != usual)
     path = database.path if database.path == MEMORY else quote(database.path)
     return f"sqlite:///{path}" + (f"?{options}" if options and database.path != MEMORY else "")

@@ -15,15 +15,18 @@ from urllib.parse import urlsplit
 import click
 
 from qlab import __version__
-from qlab.clock import from_us, us
+from qlab.clock import SimulatedClock, SystemClock, from_us, us
 from qlab.errors import QlabError, UnknownFailedJob, UnusableStore
 from qlab.escape import printable, shortened, without_password
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from qlab.clock import Clock
+    from qlab.comparison import Comparison
     from qlab.job import FailedJob
     from qlab.queue import Queue
+    from qlab.trace import Trace
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 One = int | Literal["all"]
@@ -128,7 +131,7 @@ def compare(ctx: click.Context, /, drivers: tuple[str, ...], out: Path, **option
     except KeyboardInterrupt:
         click.echo("stopped; nothing was left behind", err=True)
         ctx.exit(_STOPPED)
-    _print(_compared(compared.tables(), comparison_report.answer(compared)))
+    _print(_compared(compared.tables(), [*comparison_report.answer(compared), *_not_measured(compared)]))
     _print([f"report: {page}"])
 
 
@@ -151,9 +154,15 @@ def _compared(tables: "Iterable[tuple[str, DataFrame]]", answer: Iterable[str]) 
     from qlab import terminal
 
     for title, frame in tables:
-        yield from (title, *terminal.table(list(frame.columns), frame.itertuples(index=False, name=None)), "")
+        if not frame.empty:
+            yield from (title, *terminal.table(list(frame.columns), frame.itertuples(index=False, name=None)), "")
     for sentence in answer:
         yield from (*terminal.paragraph(sentence), "")
+
+
+def _not_measured(compared: "Comparison") -> Iterator[str]:
+    if not compared.arms:
+        yield "Nothing was measured in real time: memory has no worker processes to measure."
 
 
 def _again(ctx: click.Context) -> str:
@@ -228,7 +237,7 @@ def _failed_lines(found: "Iterable[FailedJob]") -> Iterator[str]:
 
     jobs = list(found)
     told = [(job.row()["id"], job.attempts, terminal.moment(job.failed_at), shortened(job.name, 40)) for job in jobs]
-    head, *rows = terminal.table(("id", "attempts", "failed at", "handler"), told)
+    head, *rows = terminal.table(("failed id", "attempts", "failed at", "handler"), told)
     yield head
     for row, job in zip(rows, jobs, strict=True):
         yield row
@@ -255,10 +264,34 @@ _ids = click.argument("which", metavar="ID...|all", nargs=-1, required=True, cal
 def retry(which: Which, url: str, name: str, as_json: bool) -> None:
     """Move failed jobs back to their queue.
 
-    They have all their attempts again. An id that is not there is told, and stops no other.
+    They have all their attempts again, and a new id. A failed id that is not there is told, and stops no other.
     """
-    with _opened(url, name) as queue:
-        _each(queue, as_json, "retried", which, queue.retry)
+    from qlab.queue import Queue
+
+    with _opened(url, name) as opened:
+        clock = _clock_of(job for job in opened.failed() if which == "all" or job.id in which)
+        queue = Queue(opened.driver, name=name, clock=clock)
+        count, missing = _each(queue, which, queue.retry)
+        again = list(_again_in_queue(queue.trace))
+        told = {"retried": count, "not_found": missing, "jobs": [{"failed_id": old, "id": new} for old, new in again]}
+        lines = [_so_many(count, "retried")] if count or missing else ["no failed jobs: nothing was retried"]
+        lines += [f"failed job {old} is job {new} again" for old, new in again]
+        _tell_each(queue, as_json, told, lines, missing)
+
+
+def _clock_of(jobs: "Iterable[FailedJob]") -> "Clock":
+    """Give the clock that the jobs' times are of: a simulated one stands where the last of them failed."""
+    from qlab import terminal
+
+    last = max((job.failed_at for job in jobs), default=None)
+    return SystemClock() if last is None or not terminal.is_simulated(last) else SimulatedClock(last)
+
+
+def _again_in_queue(trace: "Trace") -> Iterator[tuple[int, int | None]]:
+    """Pair the ids of retried failed jobs with their new ids: each retry is followed by its dispatch."""
+    events = list(trace)
+    for retried, dispatched in zip(events[::2], events[1::2], strict=True):
+        yield int(retried.detail.removeprefix("failed job ")), dispatched.job
 
 
 def _moment(_ctx: click.Context, _option: click.Parameter, value: str | None) -> float | datetime | None:
@@ -291,28 +324,47 @@ def _moment(_ctx: click.Context, _option: click.Parameter, value: str | None) ->
 def forget(which: Which, before: float | datetime | None, url: str, name: str, as_json: bool) -> None:
     """Delete failed jobs for good.
 
-    An id that is not there is told, and stops no other.
+    A failed id that is not there is told, and stops no other.
     """
     if before is not None and which != "all":
         raise click.UsageError("--before goes with all")
     with _opened(url, name) as queue:
-        _each(queue, as_json, "forgotten", which, lambda one: queue.forget(one, before=before))
+        count, missing = _each(queue, which, lambda one: queue.forget(one, before=before))
+        said = _so_many(count, "forgotten") if count or missing else _none_forgotten(queue, before)
+        _tell_each(queue, as_json, {"forgotten": count, "not_found": missing}, [said], missing)
 
 
-def _each(queue: "Queue", as_json: bool, done: str, which: Which, act: Callable[[One], int]) -> None:
-    """Do it to all, or to one after the other."""
+def _none_forgotten(queue: "Queue", before: float | datetime | None) -> str:
+    from qlab import terminal
+
+    there = queue.counts().failed
+    if before is None or not there:
+        return "no failed jobs: nothing was forgotten"
+    moment = terminal.moment(queue.clock.moment(before))
+    none = "the one failed job did not fail" if there == 1 else f"none of the {there} failed jobs failed"
+    return f"{none} at or before {moment}: nothing was forgotten"
+
+
+def _so_many(count: int, done: str) -> str:
+    return f"{count} failed job{'' if count == 1 else 's'} {done}"
+
+
+def _each(queue: "Queue", which: Which, act: Callable[[One], int]) -> tuple[int, list[One]]:
+    """Do it to all, or to one after the other: to how many, and which were not there."""
     _refuse_new_file(queue)
     wanted: Iterable[One] = ("all",) if which == "all" else which
-    count, missing = 0, []
+    count = 0
+    missing: list[One] = []
     for one in wanted:
         try:
             count += act(one)
         except UnknownFailedJob:
             missing.append(one)
-    lines = [f"{count} failed job{'' if count == 1 else 's'} {done}"]
-    if not count and not missing:
-        lines = [f"no failed jobs: nothing was {done}"]
-    _tell(queue, as_json, {done: count, "not_found": missing}, lines)
+    return count, missing
+
+
+def _tell_each(queue: "Queue", as_json: bool, told: dict[str, Any], lines: Iterable[str], missing: list[One]) -> None:
+    _tell(queue, as_json, told, lines)
     for one in missing:
         click.echo(printable(f"qlab: there is no failed job {one} in the queue {queue.name!r}"), err=True)
     if missing:
@@ -376,7 +428,7 @@ def _print(lines: Iterable[str]) -> None:
 @click.option("--port", type=click.IntRange(1, 65_535), help="Where it listens.  [default: the first free from 8888]")
 @click.option("--ip", help="Who reaches it; 0.0.0.0 in a container.  [default: only this machine]")
 def lab(folder: Path, no_browser: bool, port: int | None, ip: str | None) -> None:
-    """Open JupyterLab on copies of the notebooks.
+    """Open JupyterLab on copies of the notebooks, at the first of them.
 
     The copies are in FOLDER, by default qlab-notebooks. A file that is there is never overwritten. Ctrl-C ends
     JupyterLab.
@@ -386,6 +438,6 @@ def lab(folder: Path, no_browser: bool, port: int | None, ip: str | None) -> Non
     copies = handout.copy_notebooks(folder)
     _print(f"{name}: copied to {folder}" for name in copies.copied)
     _print(f"{name}: kept as it is in {folder}" for name in copies.kept)
-    _print(["JupyterLab starts; Ctrl-C ends it."])
+    _print(["JupyterLab is starting, its address follows; Ctrl-C ends it."])
     command = handout.jupyterlab(folder, browser=handout.has_browser() and not no_browser, port=port, ip=ip)
     sys.exit(handout.become(command, handout.settings(os.environ)))

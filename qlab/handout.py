@@ -53,7 +53,7 @@ def copy_notebooks(folder: Path) -> Copies:
 
 
 def jupyterlab(folder: Path, *, browser: bool, port: int | None = None, ip: str | None = None) -> list[str]:
-    """Write the command that starts JupyterLab on a folder.
+    """Write the command that starts JupyterLab on a folder, with the first notebook open.
 
     Args:
         folder: What it shows.
@@ -62,6 +62,8 @@ def jupyterlab(folder: Path, *, browser: bool, port: int | None = None, ip: str 
         ip: On which address it listens; by default only this machine reaches it.
     """
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.absolute()}"]
+    # Not as an argument that names the file: the address that is printed for another browser would not open it.
+    command.append(f"--LabApp.default_url=/lab/tree/{notebooks()[0].name}")
     # Ctrl-C ends it without a question, and of its log only the address and what goes wrong are shown.
     command += ["--ServerApp.answer_yes=True", "--Application.log_level=WARN"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

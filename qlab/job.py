@@ -164,7 +164,7 @@ class FailedJob(NamedTuple):
     def row(self) -> dict[str, object]:
         """Tell the failed job as one row of a table for people."""
         return {
-            "id": "–" if self.id is None else self.id,
+            "failed id": "–" if self.id is None else self.id,
             "handler": shortened(self.name),
             "payload": shortened(self.body),
             "attempts": self.attempts,

@@ -21,9 +21,14 @@ def width() -> int:
 
 def moment(at: float) -> str:
     """Write a moment (in seconds): as a date in UTC, or as it is where a simulated clock was used."""
-    if abs(at) < _SIMULATED or at == float("inf"):
+    if is_simulated(at) or at == float("inf"):
         return seconds(at)
     return f"{_EPOCH + timedelta(seconds=int(at)):%Y-%m-%d %H:%M:%SZ}"
+
+
+def is_simulated(at: float) -> bool:
+    """Tell whether a moment (in seconds) is a simulated clock's."""
+    return abs(at) < _SIMULATED
 
 
 def paragraph(text: str) -> list[str]:
@@ -38,6 +43,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
         head: The head of each column; an underscore in it is a place to wrap.
         rows: One sequence of values a row.
     """
+    if not head:
+        return []
     values = [list(row) for row in rows]
     right = [all(isinstance(value, int | float) for value in column) for column in zip(*values, strict=True)]
     cells = [[name.replace("_", " ") for name in head]]

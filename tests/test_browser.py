@@ -97,7 +97,8 @@ def address(browser: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory
         assert process.stdout is not None
         deadline = threading.Timer(SOON, process.kill)
         deadline.start()
-        found = next(filter(None, (re.search(r"(http://127\S+)/lab\?token=(\w+)", line) for line in process.stdout)))
+        told = (re.search(r"(http://127\S+)/lab/tree/\S+\?token=(\w+)", line) for line in process.stdout)
+        found = next(filter(None, told))
         deadline.cancel()
         reader = threading.Thread(target=process.stdout.read)
         reader.start()

@@ -133,7 +133,7 @@ def test_a_second_retry_finds_nothing(address: str, run: Run) -> None:
     fail_jobs(address, 1)
     first, second = (run("retry", 1, "--url", address, "--queue", QUEUE) for _ in range(2))
     assert (first.exit_code, first.stderr) == (0, "")
-    assert first.stdout.startswith("1 failed job retried\n")
+    assert first.stdout.startswith("1 failed job retried\nfailed job 1 is job 2 again\n")
     assert (second.exit_code, second.stderr) == (1, f"qlab: there is no failed job 1 in the queue '{QUEUE}'\n")
     assert counts(run, address) == {"ready": 1, "delayed": 0, "reserved": 0, "failed": 0, "depth": 1}
 
@@ -179,15 +179,68 @@ def test_all_means_the_jobs_of_this_queue(address: str, run: Run) -> None:
     assert len(failed(run, address)) == 1
 
 
-@pytest.mark.parametrize("moment", ["1970-01-01T00:00:50Z", "1970-01-01T01:00:50+01:00", "50", "50.0"])
-def test_forget_before_a_moment(moment: str, run: Run) -> None:
-    with drivers.open("sqlite:///jobs.db") as driver:
-        for at in (49.0, 50.0, 51.0):
+@stores
+def test_a_retry_tells_the_new_ids(address: str, run: Run) -> None:
+    fail_jobs(address, 3)
+    told = run("retry", 3, 1, "--url", address, "--queue", QUEUE).stdout.splitlines()
+    assert told[:3] == ["2 failed jobs retried", "failed job 3 is job 4 again", "failed job 1 is job 5 again"]
+    assert run("retry", "all", "--url", address, "--queue", QUEUE).stdout.splitlines()[:2] == [
+        "1 failed job retried",
+        "failed job 2 is job 6 again",
+    ]
+
+
+@stores
+@pytest.mark.parametrize(("words", "since"), [(["all"], 51.0), (["1", "2"], 50.0), (["1"], 49.0)])
+def test_a_job_that_failed_in_simulated_time_is_retried_in_simulated_time(
+    words: list[str], since: float, address: str, run: Run
+) -> None:
+    fail_at(address, 49.0, 50.0, 51.0)
+    assert run("retry", *words, "--url", address).exit_code == 0
+    with Queue(address, clock=qlab.SimulatedClock(since)) as queue:
+        assert {job.available_at for job in queue.jobs()} == {since}
+        assert queue.reserve() is not None
+
+
+@stores
+def test_a_job_that_failed_in_real_time_is_retried_in_real_time(address: str, run: Run) -> None:
+    fail_at(address, 50.0)
+    with Queue(address, policy=Policy(tries=1)) as queue:
+        queue.handler("send")(lambda job: 1 / 0)
+        queue.dispatch("send")
+        queue.work_once()
+        assert run("retry", "all", "--url", address).exit_code == 0
+        assert min(job.available_at for job in queue.jobs()) > 1.7e9
+
+
+def fail_at(address: str, *moments: float) -> None:
+    """Let a job fail at each moment of a simulated clock."""
+    with drivers.open(address) as driver:
+        for at in moments:
             queue = Queue(driver, clock=qlab.SimulatedClock(at), policy=Policy(tries=1))
             queue.handler("send")(lambda job: 1 / 0)
             queue.dispatch("send")
             queue.work_once()
+
+
+@pytest.mark.parametrize("moment", ["1970-01-01T00:00:50Z", "1970-01-01T01:00:50+01:00", "50", "50.0"])
+def test_forget_before_a_moment(moment: str, run: Run) -> None:
+    fail_at("sqlite:///jobs.db", 49.0, 50.0, 51.0)
     assert run("forget", "all", "--before", moment, "--url", "sqlite:///jobs.db").stdout == "2 failed jobs forgotten\n"
+
+
+def test_forget_before_a_moment_at_which_none_had_failed(run: Run) -> None:
+    fail_at("sqlite:///jobs.db", 49.0, 50.0)
+    words = ["forget", "all", "--before", "48.5", "--url", "sqlite:///jobs.db"]
+    none = run(*words)
+    assert (none.exit_code, none.stdout) == (
+        0,
+        "none of the 2 failed jobs failed at or before 48.5 s: nothing was forgotten\n",
+    )
+    run("forget", 1, "--url", "sqlite:///jobs.db")
+    assert run(*words).stdout == "the one failed job did not fail at or before 48.5 s: nothing was forgotten\n"
+    run("forget", 2, "--url", "sqlite:///jobs.db")
+    assert run(*words).stdout == "no failed jobs: nothing was forgotten\n"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +307,7 @@ def test_json_has_the_same_keys_on_every_driver(address: str, run: Run, tmp_path
     job = told["failed"]["failed"][0]
     assert told["counts"] == where | {"ready": 0, "delayed": 0, "reserved": 0, "failed": 1, "depth": 0}
     assert told["failed"] == where | {"failed": [job]}
-    assert told["retry"] == where | {"retried": 1, "not_found": [999]}
+    assert told["retry"] == where | {"retried": 1, "not_found": [999], "jobs": [{"failed_id": 1, "id": 2}]}
     assert told["forget"] == where | {"forgotten": 0, "not_found": []}
     assert list(job) == [
         "id",
@@ -299,8 +352,8 @@ def test_failed_jobs_are_listed_with_what_they_were_to_do_and_their_error(run: R
         queue.dispatch("mail", {"order": 1})
         queue.work_once()
     assert run("failed", "--url", "sqlite:///jobs.db").stdout == (
-        "id  attempts  failed at  handler\n"
-        " 1         1  70 s       mail\n"
+        "failed id  attempts  failed at  handler\n"
+        "        1         1  70 s       mail\n"
         '    {"order":1}\n'
         "    ZeroDivisionError: division by zero\n"
     )
@@ -410,6 +463,7 @@ def test_a_table_that_is_too_wide_is_wrapped_at_words() -> None:
 def test_a_table_puts_numbers_to_the_right() -> None:
     assert terminal.table(("name", "jobs"), [("a", 1), ("bb", 100)]) == ["name  jobs", "a        1", "bb     100"]
     assert terminal.table(("name", "jobs"), []) == ["name  jobs"]
+    assert terminal.table((), []) == []
 
 
 def test_moments_are_dates_or_where_a_simulated_clock_was_used_seconds() -> None:
@@ -425,6 +479,8 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     asked: dict[str, Any] = {}
 
     class Compared:
+        arms = ("one",)
+
         def tables(self) -> list[Any]:
             return []
 
@@ -525,6 +581,20 @@ def test_compare_really_writes_a_report_and_again_over_it(run: Run, folder: Path
     assert sorted(entry.name for entry in folder.iterdir()) == ["library", "report"]
 
 
+def test_compare_of_a_driver_without_worker_processes_says_that_nothing_was_measured(run: Run, folder: Path) -> None:
+    told = run("compare", "--driver", "memory", "--quick")
+    assert (told.exit_code, told.stderr) == (0, "")
+    title, head, row, *below = told.stdout.splitlines()
+    assert title.startswith("Simulated time:")
+    assert (head.split()[0], row.split()[0]) == ("driver", "memory")
+    assert below == [
+        "",
+        "Nothing was measured in real time: memory has no worker processes to measure.",
+        "",
+        f"report: {folder / 'qlab-report' / 'index.html'}",
+    ]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize("sign", ["qlab-compare-*", "qlab-*/*workers*.db"], ids=["at once", "in the real part"])
 def test_ctrl_c_leaves_nothing_of_a_comparison(sign: str, tmp_path: Path, folder: Path) -> None:
@@ -598,6 +668,7 @@ def test_lab_starts_jupyterlab_of_this_python(
         "-m",
         "jupyterlab",
         f"--ServerApp.root_dir={folder / 'my course'}",
+        f"--LabApp.default_url=/lab/tree/{NOTEBOOKS[0]}",
         "--ServerApp.answer_yes=True",
         "--Application.log_level=WARN",
         "--ServerApp.port=9999",
@@ -644,10 +715,13 @@ def test_the_settings_leave_a_learners_own_alone() -> None:
 @pytest.mark.parametrize("end", [b"\x03", signal.SIGTERM], ids=["Ctrl-C", "terminate"])
 def test_lab_really_starts_answers_and_ends(end: bytes | signal.Signals, tmp_path: Path, folder: Path) -> None:
     with at_a_terminal(tmp_path / "home", "lab", "course", "--no-browser") as (process, terminal, said):
+        starting = next(line for line in said if "JupyterLab" in line)
+        assert starting == "JupyterLab is starting, its address follows; Ctrl-C ends it.\n"
         address = next(found[0] for line in said if (found := re.search(r"http://127\S+token=\w+", line)))
+        assert f"/lab/tree/{NOTEBOOKS[0]}?" in address
         page = answer(address)
         assert "@jupyterlab/apputils-extension:announcements" in re.findall(r'"disabledExtensions": \[.*?\]', page)[0]
-        listed = json.loads(answer(address.replace("/lab?", "/api/contents?")))
+        listed = json.loads(answer(address.replace(f"/lab/tree/{NOTEBOOKS[0]}?", "/api/contents?")))
         assert sorted(entry["name"] for entry in listed["content"]) == NOTEBOOKS
         if isinstance(end, bytes):
             os.write(terminal, end)

@@ -81,6 +81,17 @@ def test_it_is_short(path: Path) -> None:
     assert path.stat().st_size < 50_000
 
 
+@every
+def test_an_answer_is_folded_so_that_it_is_not_read_before_the_cell_has_run(path: Path) -> None:
+    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    folds = re.findall(
+        r"^<details>\n<summary><b>(Look|Solution)</b></summary>\n\n(.+?)\n\n</details>$", text, re.MULTILINE | re.DOTALL
+    )
+    assert len(folds) == text.count("<details>") == text.count("</details>")
+    assert [inside for _, inside in folds if re.search(r"^##|<details>", inside, re.MULTILINE)] == []
+    assert "**Look" not in text
+
+
 # -- as they run --
 
 
@@ -143,6 +154,13 @@ def test_each_cell_can_be_run_twice(path: Path, run: Run) -> None:
 
 
 @every
+def test_after_the_last_cell_each_can_be_run_again(path: Path, run: Run) -> None:
+    notebook = read(path)
+    notebook.cells += [NotebookNode(copy.deepcopy(cell), id=f"{cell.id}-again") for cell in code(notebook)[1:]]
+    run(notebook)
+
+
+@every
 def test_where_there_is_no_server_it_says_what_it_skips(path: Path, run: Run) -> None:
     notebook = read(path)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
@@ -171,6 +189,39 @@ def test_the_first_notebook_tells_what_its_text_says(done: Callable[[Path], Note
     assert "attempts=0" in shown["retry"]
     assert "Completed(job=5" in shown["after-retry"]
     assert shown["same"] == "True"
+    assert re.findall(r"\((\d), '(\w+)', '(\w+)'\)", shown["states"]) == [
+        ("1", "pack", "done"),
+        ("2", "mail", "delayed"),
+        ("3", "print_label", "delayed"),
+        ("4", "pack", "done"),
+    ]
+
+
+def test_the_solutions_of_the_first_notebook_are_as_its_text_says(run: Run) -> None:
+    notebook = read(FIRST)
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    moments, loop = re.findall(r"```python\n(.*?)\n```", text, re.DOTALL)
+    *kept, added = loop.splitlines(keepends=True)
+    (story,) = (copy.deepcopy(cell) for cell in notebook.cells if cell.id == "story")
+    assert "".join(kept) in story.source
+    story.source = story.source.replace("".join(kept), f"{loop}\n")
+    start = [cell.id for cell in notebook.cells].index("run-both")
+    again = [story, *copy.deepcopy(notebook.cells[start:])]
+    notebook.cells.append(nbformat.v4.new_code_cell(moments, id="moments"))
+    notebook.cells += [NotebookNode(cell, id=f"{cell.id}-changed") for cell in again]
+    shown = results(run(notebook))
+    assert re.findall(r"\(\d, 'mail', '(\w+)'\), \(3, 'print_label', '(\w+)'\)", one_line(shown["moments"])) == [
+        ("reserved", "delayed"),
+        ("done", "failed"),
+    ]
+    before, after = one_line(shown["before-and-after-changed"]).split("], [")
+    assert "(2, 'mail', 'failed'), (3, 'print_label', 'failed')" in before
+    assert "(5, 'mail', 'failed'), (6, 'print_label', 'done')" in after
+    assert added.strip() in text.replace(loop, "")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def test_in_the_first_notebook_the_store_is_one_line(run: Run, done: Callable[[Path], NotebookNode]) -> None:

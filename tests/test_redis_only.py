@@ -40,6 +40,7 @@ from qlab.drivers.statements import lua
 from qlab.errors import DriverUnavailable, ReplyLost, UnexpectedReply, UnusableStore
 from qlab.job import Reservation
 
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 store = stores(*REDIS)
 
 ONE_OF_EACH_LAYOUT = ("redis_zset-valkey", "redis_list-valkey")
@@ -283,6 +284,15 @@ def test_a_reservation_out_of_its_set_is_never_invisible_for_ever(driver: Driver
     client.delete(driver.keys("broken")[driver.key_names.index("reserved")])
     driver.recover("broken", now=200.0)
     assert take(driver, now=200.0, queue="broken").job.name == "a"
+
+
+@only(*ONE_OF_EACH_LAYOUT)
+def test_an_id_without_a_job_keeps_no_other_from_being_recovered(driver: Driver, client: redis.Redis) -> None:
+    assert isinstance(driver, RedisStore)
+    push(driver, *("a",) * 600, queue="broken")
+    driver.reserve("broken", now=0.0, retry_after=90.0, limit=600)
+    client.hdel(driver.keys("broken")[driver.key_names.index("rows")], "7")
+    assert len(driver.recover("broken", now=90.0)) == 599
 
 
 def test_an_id_without_a_job_is_skipped(driver: Driver, client: redis.Redis) -> None:
@@ -553,13 +563,20 @@ def test_a_password_that_is_missing_or_wrong_is_told(
 
 
 @only(*ONE_OF_EACH_LAYOUT)
-def test_a_user_who_may_use_the_prefix_s_keys_needs_no_others(
+def test_a_user_with_the_rights_that_readme_lists_needs_no_others(
     on_own: Callable[..., RedisStore], own_server: EmbeddedServer
 ) -> None:
-    command(own_server, "ACL", "SETUSER", "app", "on", ">pw", "~own:*", "+@all", "-config")
+    rights = README.split("A user of a Redis server with ACLs")[1].split("`")[3].split()
+    command(
+        own_server, "ACL", "SETUSER", "app", "on", ">pw", "~own:*", "-@all", *(f"+{right.lower()}" for right in rights)
+    )
     driver = on_own(username="app", password="pw")
-    assert driver.persistence == "persistence unknown"
-    assert driver.durability.power_cut.startswith("unknown")
+    assert driver.persistence == "AOF always"
+    command(own_server, "ACL", "SETUSER", "app", "-config|get")
+    asking = on_own(username="app", password="pw")
+    assert asking.persistence == "persistence unknown"
+    assert asking.durability.power_cut.startswith("unknown")
+    assert driver.counts(QUEUE, now=0.0) == Counts()
     push(driver, "a", "b")
     push(driver, "later", at=5.0)
     failed_one(driver, now=-1.0)

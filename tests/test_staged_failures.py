@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import QUEUE, STAGED, Snapshot, fail, failed_one, new, nothing, push, snapshot, stores, take
+from conftest import QUEUE, STAGED, Snapshot, fail, failed_one, new, nothing, only, push, snapshot, stores, take
 
+from qlab import drivers
 from qlab.driver import Counts, Driver
 from qlab.drivers.failed_jobs import StagedFailures
 from qlab.errors import DriverUnavailable, UnusableStore
@@ -234,6 +236,20 @@ def test_failures_that_were_cut_short_stand_behind_the_written_ones(driver: Driv
     assert [row.id for row in driver.failed(QUEUE, limit=2)] == ids
     assert [row.id for row in driver.failed(QUEUE, limit=3)] == [*ids, None]
     assert [row.id for row in driver.failed(QUEUE, after=ids[0], limit=2)] == [ids[1], None]
+
+
+@only("redis_zset-redis8", "redis_list-valkey")
+@pytest.mark.parametrize("verb", ["retry", "forget"])
+def test_a_row_that_another_store_took_from_the_table_is_not_written_again(
+    driver: Driver, tmp_path: Path, verb: str
+) -> None:
+    written(driver)
+    with drivers.open(f"sqlite:///{tmp_path}/failed.db") as beside:
+        ids = beside.failed_ids(QUEUE)
+        assert len(beside.retry(QUEUE, ids, now=1.0) if verb == "retry" else beside.forget(QUEUE, ids)) == 1
+        assert driver.failed_ids(QUEUE) == []
+        assert driver.counts(QUEUE, now=1.0) == Counts()
+        assert beside.counts(QUEUE, now=1.0) == Counts(ready=int(verb == "retry"))
 
 
 # -- a retry that was cut short --

@@ -4,7 +4,7 @@ Where table and jobs are in one SQLite file, failing is one transaction. Elsewhe
 safe to repeat:
 
 1. the store moves the job with its error to `failing`: from here on it counts as failed;
-2. a row is inserted, unless the uid is there;
+2. a row is inserted, once for each reservation that failed;
 3. the store drops its `failing` entry.
 
 Retry likewise: the store makes the jobs anew, drops their `failing` entries and notes the rows in `retried`; the rows
@@ -56,23 +56,24 @@ class FailedJobs:
         self.url = url
         self.path = file_of(url)
         self.listeners: list[Any] = []
-        self._database: Database | None = None
+        self._writing: Database | None = None
+        self._reading: Database | None = None
         self._guard = threading.Lock()
 
     def database(self) -> Database:
         """Open the file to write, making it where it is not there yet."""
         with self._guard:
-            if self._database is None:
-                self._database = self._open(create=True)
-            return self._database
+            if self._writing is None:
+                self._writing = self._open(("failed_jobs", "failures_written"), create=True)
+            return self._writing
 
     def there(self) -> Database | None:
         """Open the file to read; None, and nothing made, where no job has ever failed."""
         with self._guard:
-            if self._database is None and self.path != MEMORY and Path(self.path).exists():
+            if self._writing is None and self._reading is None and self.path != MEMORY and Path(self.path).exists():
                 with suppress(NoQueueThere):
-                    self._database = self._open(create=False)
-            return self._database
+                    self._reading = self._open(("failed_jobs",), create=False)
+            return self._writing or self._reading
 
     def rows(self, queue: str, after: int, limit: int | None) -> list[FailedJob]:
         """Read a page of a queue's rows, by id."""
@@ -85,15 +86,21 @@ class FailedJobs:
         database = self.there()
         return ids_of(database, queue, before) if database else []
 
-    def _open(self, *, create: bool) -> Database:
-        database = Database(self.path, schema=("failed_jobs",), create=create)
+    def written(self, failing: "Sequence[Failing]") -> set[str]:
+        """Tell the tokens of these failures whose rows were written, whoever took the rows since."""
+        if not failing or self.there() is None:
+            return set()
+        return {row[0] for row in self.database().run("written", which=2)}
+
+    def _open(self, schema: Sequence[str], *, create: bool) -> Database:
+        database = Database(self.path, schema=schema, create=create)
         database.listeners = self.listeners
         return database
 
     def close(self) -> None:
         """Close the file."""
-        if self._database is not None:
-            self._database.close()
+        for database in filter(None, (self._writing, self._reading)):
+            database.close()
 
 
 def ids_of(source: Database | Transaction, queue: str, before: float | None) -> list[tuple[int, str]]:
@@ -178,8 +185,8 @@ class StagedFailures(Driver):
         # A row of a retry that was cut short counts no more: as many more are read.
         rows = self.failed_jobs.rows(queue, after, None if limit is None else limit + len(noted))
         rows = [row for row in rows if note(row) not in noted]
-        written = self._written(queue, noted) if failing else set()
-        return [*rows, *(entry.failed for entry in failing if entry.failed.uid not in written)][:limit]
+        written = self.failed_jobs.written(failing)
+        return [*rows, *(entry.failed for entry in failing if entry.token not in written)][:limit]
 
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
         self._finish(queue)
@@ -206,13 +213,10 @@ class StagedFailures(Driver):
         with self.failed_jobs.database().transaction() as table:
             return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
 
-    def _count_failed(self, queue: str, failing_uids: set[str], notes: set[str]) -> int:
-        written = self._written(queue, notes)
-        return len(written) + len(failing_uids - written)
-
-    def _written(self, queue: str, notes: set[str]) -> set[str]:
-        """Tell the uids of a queue's rows, without those of retries that were cut short."""
-        return {uid for id, uid in self.failed_jobs.ids(queue, None) if f"{id}:{uid}" not in notes}
+    def _count_failed(self, queue: str, failing: Sequence[Failing], notes: set[str]) -> int:
+        rows = sum(f"{id}:{uid}" not in notes for id, uid in self.failed_jobs.ids(queue, None))
+        written = self.failed_jobs.written(failing)
+        return rows + sum(entry.token not in written for entry in failing)
 
     def _finish(self, queue: str) -> None:
         """Write the rows of failures that wait for them, and delete the rows of retries that died half way."""
@@ -224,9 +228,14 @@ class StagedFailures(Driver):
                 if f"{id}:{uid}" in noted:
                     table.run("retry", {"id": id}, which=1)
             for entry in failing:
-                table.run("keep", _row(entry.failed))
+                # Once only: somebody may have taken the row by another store since, and the job with it.
+                if table.run("written", {"token": entry.token}):
+                    table.run("keep", _row(entry.failed))
         self._unstage(queue, failing)
         self._drop_notes(queue, sorted(noted))
+        with self.failed_jobs.database().transaction() as table:
+            for entry in failing:
+                table.run("written", {"token": entry.token}, which=1)
 
 
 def note(row: FailedJob) -> str:

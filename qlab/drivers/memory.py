@@ -134,7 +134,7 @@ class MemoryDriver(StagedFailures):
             waiting = [row for row in there.rows.values() if row.available_at > moment and not row.listed]
             reserved = sum(row.reserved_at is not None for row in waiting)
             ready, delayed = len(there.rows) - len(waiting), len(waiting) - reserved
-            failing, notes = {entry.failed.uid for entry in there.failing.values()}, set(there.retried)
+            failing, notes = list(there.failing.values()), set(there.retried)
         return Counts(ready, delayed, reserved, self._count_failed(queue, failing, notes))
 
     def jobs(self, queue: str, *, now: float) -> list[Job]:

@@ -149,15 +149,15 @@ class RedisStore(StagedFailures):
         recovered: list[Job] = []
         while True:
             page = self._call("recover", queue, us(now), "+inf" if force else us(now))
-            recovered += (self._job(queue, row) for row in page)
-            if len(page) < _PAGE:
+            recovered += (self._job(queue, row) for row in page[1:])
+            if page[0] < _PAGE:
                 return recovered
 
     def clear(self, queue: str, *, now: float) -> int:
         return int(self._call("clear", queue))
 
     def counts(self, queue: str, *, now: float) -> Counts:
-        failing, notes = {entry.failed.uid for entry in self._failing(queue)}, self._noted(queue)
+        failing, notes = self._failing(queue), self._noted(queue)
         ready, delayed, reserved = self._call("counts", queue, us(now))
         return Counts(ready, delayed, reserved, self._count_failed(queue, failing, notes))
 
@@ -345,7 +345,7 @@ class RedisStore(StagedFailures):
         )
 
 
-_MAY_BE_EMPTY = ("recover", "failing", "push", "retry")
+_MAY_BE_EMPTY = ("failing", "push", "retry")
 
 
 _CLASSES: tuple[tuple[type[Exception], str], ...] = (

@@ -20,5 +20,12 @@ for i = 1, #page[2], 2 do
   if redis.call('HEXISTS', BODIES, row.id) == 0 then table.insert(found, 'job ' .. row.id .. ' has no payload') end
   if redis.call('HGET', UIDS, row.uid) ~= row.id then table.insert(found, 'job ' .. row.id .. ' is not found by its uid') end
 end
+if page[1] == '0' then
+  local rows, aside = redis.call('HLEN', ROWS), redis.call('ZCARD', DELAYED) + redis.call('ZCARD', RESERVED)
+  if aside > rows then table.insert(found, 'DELAYED and RESERVED have ' .. aside .. ' entries for ' .. rows .. ' jobs') end
+  for name, count in pairs({BODIES = redis.call('HLEN', BODIES), UIDS = redis.call('HLEN', UIDS)}) do
+    if count ~= rows then table.insert(found, name .. ' has ' .. count .. ' entries for ' .. rows .. ' jobs') end
+  end
+end
 table.insert(found, 1, page[1])
 return found

@@ -1,9 +1,10 @@
 -- recover: make reserved jobs ready again, at most 500 a call.
 -- KEYS: the queue's keys, as redis_zset.py maps them
 -- ARGV: now, and the last deadline that counts: now, or +inf for every reservation
--- returns the jobs; fewer than 500 means that none is left
-local recovered = {}
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', RESERVED, '-inf', ARGV[2], 'LIMIT', 0, 500)) do
+-- returns how many entries it looked at (fewer than 500 means that none is left), then the jobs
+local found = redis.call('ZRANGEBYSCORE', RESERVED, '-inf', ARGV[2], 'LIMIT', 0, 500)
+local recovered = {#found}
+for _, member in ipairs(found) do
   local row = load(id_at(member))
   redis.call('ZREM', RESERVED, member)
   redis.call('ZREM', AVAILABLE, member)

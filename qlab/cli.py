@@ -236,7 +236,9 @@ def _failed_lines(found: "Iterable[FailedJob]") -> Iterator[str]:
     from qlab import terminal
 
     jobs = list(found)
-    told = [(job.row()["id"], job.attempts, terminal.moment(job.failed_at), shortened(job.name, 40)) for job in jobs]
+    told = [
+        (job.row()["failed id"], job.attempts, terminal.moment(job.failed_at), shortened(job.name, 40)) for job in jobs
+    ]
     head, *rows = terminal.table(("failed id", "attempts", "failed at", "handler"), told)
     yield head
     for row, job in zip(rows, jobs, strict=True):

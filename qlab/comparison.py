@@ -216,9 +216,11 @@ class _Stores:
         except QlabError as problem:
             _log.warning("keys that start with %s may be left on the server: %s", self._prefix, problem)
         finally:
-            if self._server is not None:
-                self._server.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            try:
+                if self._server is not None:
+                    self._server.close()
+            finally:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def usable(self, names: Sequence[str], *, asked: bool) -> tuple[list[str], dict[str, str]]:
         """Drop the Redis drivers where there is no server, unless they were asked for."""

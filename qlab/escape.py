@@ -18,11 +18,12 @@ def storable(text: str, limit: int) -> str:
 
 def error_text(error: BaseException) -> str:
     """Tell an exception in one line, `ValueError: boom`, whatever its own text does when asked for."""
+    name = "an exception"
     try:
+        name = str(type(error).__name__)
         said = str(error)
     except BaseException as second:  # noqa: BLE001 - an exception's text is the handler's code, and may raise anything
-        said = f"(its text cannot be shown: {type(second).__name__})"
-    name = type(error).__name__
+        said = f"(its text cannot be shown: {type.__repr__(type(second))[8:-2]})"
     return storable(f"{name}: {said}" if said else name, _ERROR_LIMIT)
 
 
@@ -46,13 +47,16 @@ def printable(text: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Write an address for people: a password in it becomes `***`."""
-    scheme, found, rest = re.sub(r"((?:^|[?&])[^=&]*password=)[^&]*", r"\1***", url).partition("://")
-    address, ask, options = rest.partition("?")
-    secret, at, host = address.rpartition("@")
-    if scheme == "sqlite" or not at:
-        return f"{scheme}{found}{rest}"
-    return f"{scheme}{found}{secret.split(':', 1)[0]}:***@{host}{ask}{options}"
+    """Write an address for people: whatever may be a password in it becomes `***`, also where it is mistyped."""
+    safe = re.sub(r"(?i)((?:^|[?&])[^=&]*pass\w*=)[^&]*", r"\1***", url)
+    if safe.startswith("sqlite:///") and "://" not in safe[10:]:
+        return safe
+    return re.sub(r"(?s)^(\w[\w+]*:?/{0,2})?([^:/@]*)(:?).*@", _masked, re.sub(r"(?s)(=\w+://).*@", r"\1***@", safe))
+
+
+def _masked(found: "re.Match[str]") -> str:
+    scheme, user, _ = found.groups(default="")
+    return f"{scheme}{user}:***@" if scheme.endswith("/") else "***@"
 
 
 def csv_cell(value: object) -> object:

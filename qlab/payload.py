@@ -33,7 +33,7 @@ def encode(value: object, *, what: str = "payload", limit: int = LIMIT) -> str:
         InvalidPayload: It is no JSON value (NaN, bytes, sets, datetimes, keys that are not text, lone surrogates,
             cycles, nesting over 100), or over the limit; the message names the place in the value.
     """
-    problem = _problem(value, "payload", (), 0)
+    problem = _problem(value, "payload", (), [limit])
     if problem:
         raise InvalidPayload(
             f"{what}: {problem}" if len(problem) < 600 else f"{what}: {problem[:300]} … {problem[-200:]}"
@@ -53,7 +53,10 @@ def decode(text: str) -> Any:
     return json.loads(text)
 
 
-def _problem(value: object, place: str, above: tuple[int, ...], depth: int) -> str | None:
+def _problem(value: object, place: str, above: tuple[int, ...], left: list[int]) -> str | None:
+    left[0] -= 1  # every value takes a byte at least; one that is shared is written as often as it is met
+    if left[0] < 0:
+        return "the payload has more values than its limit has bytes: store the data elsewhere and dispatch its address"
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -66,21 +69,21 @@ def _problem(value: object, place: str, above: tuple[int, ...], depth: int) -> s
         return f"{place} is {_article(type(value).__name__)}, which JSON does not have: {_way_out(value)}"
     if id(value) in above:
         return f"{place} contains itself"
-    if depth == DEPTH:
+    if len(above) == DEPTH:
         return f"{place[:60]}… is nested more than {DEPTH} deep"
-    return _inner_problem(value, place, (*above, id(value)), depth + 1)
+    return _inner_problem(value, place, (*above, id(value)), left)
 
 
 def _inner_problem(
-    value: list[Any] | tuple[Any, ...] | dict[Any, Any], place: str, above: tuple[int, ...], depth: int
+    value: list[Any] | tuple[Any, ...] | dict[Any, Any], place: str, above: tuple[int, ...], left: list[int]
 ) -> str | None:
     if not isinstance(value, dict):
-        found = (_problem(item, f"{place}[{i}]", above, depth) for i, item in enumerate(value))
+        found = (_problem(item, f"{place}[{i}]", above, left) for i, item in enumerate(value))
         return next(filter(None, found), None)
     for key, item in value.items():
         if not isinstance(key, str):
             return f"{place} has the key {key!r}, which is no text: use {str(key)!r}"
-        problem = _text_problem(key, f"a key of {place}") or _problem(item, f"{place}[{key!r}]", above, depth)
+        problem = _text_problem(key, f"a key of {place}") or _problem(item, f"{place}[{key!r}]", above, left)
         if problem:
             return problem
     return None

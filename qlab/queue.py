@@ -12,7 +12,7 @@ from qlab import drivers, payload
 from qlab.clock import Clock, SystemClock, duration, us
 from qlab.driver import Counts, Driver, Statement
 from qlab.drivers.sqlite import SqliteDriver
-from qlab.errors import QueueClosed, ReplyLost, UnknownFailedJob
+from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnknownFailedJob, UnusableStore
 from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
 from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
@@ -223,12 +223,19 @@ class Queue:
             How each job ended, in order.
         """
         self._check_open()
-        outcomes: Table[Outcome] = Table(self._steps.drain(worker))
-        while until is not None and (due := self.next_due()) is not None and due <= until:
-            self._wait_until(due)
-            outcomes += self._steps.drain(worker)
-        if until is not None and until != math.inf:
-            self._wait_until(until)
+        last = None if until is None else self.clock.moment(until)
+        outcomes: Table[Outcome] = Table()
+        try:
+            outcomes.extend(self._steps.drain(worker))
+            while last is not None and (due := self.next_due()) is not None and due <= last:
+                self._wait_until(due)
+                outcomes.extend(self._steps.drain(worker))
+        except (DriverUnavailable, UnusableStore):
+            # A store that goes away after jobs were run ends the work; what was done is told.
+            if not outcomes:
+                raise
+        if last is not None and last != math.inf:
+            self._wait_until(last)
         return outcomes
 
     def reserve(self, now: float | None = None, *, worker: str = "") -> Reservation | None:

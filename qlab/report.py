@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _GENERATOR = "qlab"
 _PAGE = "index.html"
 _DPI = 110
+_ENDINGS = (".html", ".png", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +113,23 @@ def check_folder(folder: str | Path) -> None:
     Raises:
         ValueError: It is a file, or holds something that is no report.
     """
-    target = Path(folder)
+    target = Path(folder).absolute()
     if target.is_dir():
-        there = {entry.name for entry in target.iterdir()}
         page = target / _PAGE
-        if there and not (
-            page.is_file() and f'content="{_GENERATOR}"' in page.read_text(encoding="utf-8", errors="replace")
-        ):
-            raise ValueError(f"{target} holds something that is no report: name a folder that is new or empty")
-    elif target.exists():
-        raise ValueError(f"{target} is a file: name a folder for the report")
+        ours = page.is_file() and f'content="{_GENERATOR}"' in page.read_text(encoding="utf-8", errors="replace")
+        strange = [
+            entry.name for entry in target.iterdir() if not (ours and entry.suffix in _ENDINGS and entry.is_file())
+        ]
+        if strange:
+            raise ValueError(
+                f"{target} holds {strange[0]!r}, which is of no report: name a folder that is new or empty, or that "
+                "holds an earlier report and nothing else"
+            )
+    elif target.exists() or target.is_symlink():
+        raise ValueError(f"{target} is no folder: name a folder for the report")
+    above = next(parent for parent in target.parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ValueError(f"{target} cannot be made: {above} cannot be written")
 
 
 def _fill(folder: Path, report: Report, command: str) -> None:

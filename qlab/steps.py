@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -261,7 +262,10 @@ class Steps:
         return outcome
 
     def _at(self, now: float | None) -> float:
-        return self.clock.now() if now is None else self.clock.moment(now)
+        moment = self.clock.now() if now is None else self.clock.moment(now)
+        if moment == math.inf:
+            raise ValueError("now is inf: use a moment that comes")
+        return moment
 
 
 def _called(run: Callable[[], Any]) -> Ended:

@@ -234,13 +234,19 @@ class Trace:
         )
         with self._lock:
             row = (*told, self._code(name), self._code(worker), self._code(detail))
+            if len(self._at) != len(self._detail):
+                self._mend()
             try:
                 for column, value in zip(self._columns, row, strict=True):
                     column.append(value)
-            except (TypeError, OverflowError):
-                for column in self._columns:
-                    del column[len(self._detail) :]
+            except BaseException:
+                self._mend()
                 raise
+
+    def _mend(self) -> None:
+        """Drop what was recorded in part: by an interrupt, or of a value that no column takes."""
+        for column in self._columns:
+            del column[len(self._detail) :]
 
     def columns(self) -> "tuple[dict[str, array[int]], list[str]]":
         """Give copies of the columns, and the texts that name, worker and detail are numbers of.
@@ -252,7 +258,7 @@ class Trace:
         """
         with self._lock:
             names = ("at", "kind", "job", "name", "attempt", "worker", "since", "until", "detail")
-            return {name: getattr(self, "_" + name)[:] for name in names}, list(self._texts)
+            return {name: getattr(self, "_" + name)[: len(self)] for name in names}, list(self._texts)
 
     def at(self, moment: float) -> Moment:
         """Rebuild what was where at a moment, in seconds: every event of that moment or an earlier one has happened."""
@@ -280,7 +286,7 @@ class Trace:
         return hashed.hexdigest()[:16]
 
     def __len__(self) -> int:
-        return len(self._kind)
+        return len(self._detail)
 
     def __iter__(self) -> Iterator[Event]:
         return (self[i] for i in range(len(self)))

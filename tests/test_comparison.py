@@ -104,13 +104,16 @@ def test_a_report_replaces_an_earlier_one_and_nothing_else(compared: Comparison,
     assert "second" in page.read_text(encoding="utf-8")
     assert not (target / "left.png").exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["report"]
+    (target / "notes.md").touch()
+    with pytest.raises(ValueError, match="holds 'notes.md'"):
+        comparison_report.write(compared, target, command="over somebody's notes")
     precious = tmp_path / "home"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="holds something that is no report"):
+    with pytest.raises(ValueError, match="holds 'thesis.txt', which is of no report"):
         comparison_report.write(compared, precious, command="third")
     assert [entry.name for entry in precious.iterdir()] == ["thesis.txt"]
-    with pytest.raises(ValueError, match="is a file"):
+    with pytest.raises(ValueError, match="is no folder"):
         comparison_report.write(compared, precious / "thesis.txt", command="fourth")
 
 

@@ -1,6 +1,7 @@
 """drivers.open: what each address gives, and what each mistake says."""
 
 import importlib.util
+import re
 import socket
 import sys
 import threading
@@ -16,6 +17,7 @@ from qlab.driver import Counts
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, UnusableStore
+from qlab.escape import without_password
 
 
 @pytest.fixture(autouse=True)
@@ -353,3 +355,33 @@ def test_every_error_is_of_one_family() -> None:
     for kind in (DriverUnavailable, MissingRequirement, UnusableStore):
         assert issubclass(kind, QlabError)
         assert str(kind()) == (kind.__doc__ or "").split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:sec?ret@h",
+        "redis://user:sec@cr?et@h",
+        "redis://user:sec#ret@h",
+        "redis://user:sec/ret@h",
+        "redis://h?PASSWORD=secret",
+        "redis://h?pass=secret",
+        "redis//:secret@h",
+        "redis:/:secret@h",
+        "redis:user:secret@h",
+        "u:secret@h",
+        "redis://h?failed_jobs=redis://:secret@h",
+        "sqlite://u:secret@h/x.db",
+        "redis://:sec%ZZret@h:port",
+    ],
+)
+def test_a_mistyped_address_shows_no_password(url: str) -> None:
+    with pytest.raises((ValueError, DriverUnavailable, UnusableStore)) as told:
+        drivers.open(url)
+    shown = f"{told.value}"
+    assert not re.search("sec|ret@|cr.et", shown.replace("second", "")), shown
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a@b.db", "sqlite:////tmp/x@y/jobs.db", "memory://"])
+def test_an_address_without_a_password_is_shown_as_it_is(url: str) -> None:
+    assert without_password(url) == url

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import file_of
@@ -145,16 +145,19 @@ def _connect(url: str, options: dict[str, str], layout: str, failed_jobs: str, o
     wait = _seconds("reply_wait", options.get("reply_wait", str(REPLY_WAIT)), url)
     address = url.partition("?")[0]
     passed = {name: value for name, value in options.items() if name == "db" or name.startswith("ssl_")}
-    base = f"{address}?{urlencode(passed, safe=':/')}" if passed else address
+    base = f"{address}?{urlencode(passed, safe=':/', quote_via=quote)}" if passed else address
     resolved = passed | {"layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
     if wait != REPLY_WAIT:
         resolved["reply_wait"] = f"{wait:g}"
     try:
         client = redis.Redis.from_url(base, socket_timeout=wait, socket_connect_timeout=wait, protocol=2)
     except ValueError as error:
-        raise ValueError(f"{without_password(url)!r} is no address of a server: {error}") from error
+        raise ValueError(
+            f"{without_password(url)!r} is no address of a server: write redis://user:password@host:port/0, with the "
+            "password percent-encoded"
+        ) from error
     kind = RedisZsetDriver if layout == "zset" else RedisListDriver
-    whole = f"{address}?{urlencode(resolved, safe=':/')}"
+    whole = f"{address}?{urlencode(resolved, safe=':/', quote_via=quote)}"
     return kind(client, failed_jobs=failed_jobs, prefix=prefix, url=whole, on_close=on_close)
 
 
@@ -162,7 +165,7 @@ def _check_database(url: str) -> None:
     parts = urlsplit(url)
     number = parts.path.removeprefix("/")
     if parts.scheme != "unix" and number and not number.isdecimal():
-        raise ValueError(f"{without_password(url)!r}: the database is {number!r}, use a number, as in redis://host/0")
+        raise ValueError(f"{without_password(url)!r}: a database is a number, as in redis://host/0")
 
 
 def require_redis() -> None:
@@ -178,15 +181,21 @@ def require_redis() -> None:
 
 
 def _options(url: str, family: str) -> dict[str, str]:
-    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    try:
+        asked = urlsplit(url).query
+    except ValueError as error:
+        raise ValueError(f"{without_password(url)!r} is no address: {type(error).__name__}") from error
+    # Not as a form: there a + would be a space.
+    options = {
+        unquote(name): unquote(value) for name, _, value in (part.partition("=") for part in asked.split("&") if part)
+    }
     known = _OPTIONS[family]
     unknown = sorted(
         name for name in options if name not in known and not (family == "redis" and name.startswith("ssl_"))
     )
     if unknown:
-        raise ValueError(
-            f"{without_password(url)!r}: unknown option {', '.join(unknown)}; there are {', '.join(known)}"
-        )
+        names = ", ".join(name if name.isidentifier() else "***" for name in unknown)
+        raise ValueError(f"{without_password(url)!r}: unknown option {names}; there are {', '.join(known)}")
     return options
 
 

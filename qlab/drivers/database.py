@@ -104,8 +104,8 @@ class Database:
     def transaction(self) -> Iterator["Transaction"]:
         """Hold the write lock for several statements: all of them happen, or none."""
         with self._locked() as connection:
-            self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
             try:
+                self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
                 yield Transaction(self, connection)
                 self.execute(connection, "commit", "COMMIT", ())
             except BaseException:
@@ -144,7 +144,8 @@ class Database:
             return
         with self._guard:
             for seat in [*self._opened.values(), *filter(None, [self._shared])]:
-                seat.close()
+                with seat.lock:
+                    seat.close()
             self._opened.clear()
 
     def execute(self, connection: Source, verb: str, text: str, values: Values) -> list[Any]:
@@ -165,6 +166,8 @@ class Database:
         began = monotonic()
         while (waited := monotonic() - began) < self.lock_wait:
             pause(_patience.uniform(0.001, 0.003))
+            if self._closed:
+                raise QueueClosed
             try:
                 rows = connection.execute(text, values).fetchall()
             except sqlite3.Error as error:
@@ -307,8 +310,8 @@ class Database:
                 )
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
-        self.execute(connection, "open", "BEGIN IMMEDIATE", ())
         try:
+            self.execute(connection, "open", "BEGIN IMMEDIATE", ())
             there = self._tables(connection)
             for name in self._schema:
                 for statement in sql(f"schema_{name}") if name not in there else ():
@@ -378,6 +381,13 @@ def _check_path(path: str, *, create: bool) -> None:
     A file that is there is never opened here: closing any descriptor of it would drop every lock that SQLite holds on
     it in this process, and another process could then take the file's journal away.
     """
+    try:
+        _check_place(path, create=create)
+    except (OSError, ValueError) as error:
+        raise UnusableStore(f"{path[:200]!r} cannot be used as a file: {error}") from error
+
+
+def _check_place(path: str, *, create: bool) -> None:
     file = Path(path)
     if file.is_dir():
         raise UnusableStore(f"{path} is a folder: name a file in it, as in sqlite:///{path}/qlab.db")

@@ -8,10 +8,9 @@ safe to repeat:
 3. the store drops its `failing` entry.
 
 Retry likewise: the store makes the jobs anew, drops their `failing` entries and notes the rows in `retried`; the rows
-    are deleted;
-the notes are dropped. Whoever comes next finishes what a dead process left, under the table's write lock and after
-looking again in the store. A note is `id:uid`, because the store may be used with another file, where the same number
-is another row.
+are deleted; the notes are dropped. Whoever comes next finishes what a dead process left, under the table's write lock
+and after looking again in the store. A note is `file:id:uid`, because the store may be used with another file, where
+the same number is another row.
 """
 
 import logging
@@ -28,6 +27,7 @@ from qlab.clock import from_us, us
 from qlab.driver import Driver
 from qlab.drivers.database import MEMORY, Database, Transaction
 from qlab.errors import NoQueueThere, QlabError
+from qlab.escape import without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
 
 _log = logging.getLogger("qlab")
@@ -58,13 +58,14 @@ class FailedJobs:
         self.listeners: list[Any] = []
         self._writing: Database | None = None
         self._reading: Database | None = None
+        self._name: str | None = None
         self._guard = threading.Lock()
 
     def database(self) -> Database:
         """Open the file to write, making it where it is not there yet."""
         with self._guard:
             if self._writing is None:
-                self._writing = self._open(("failed_jobs", "failures_written"), create=True)
+                self._writing = self._open(("failed_jobs", "failures_written", "failed_jobs_file"), create=True)
             return self._writing
 
     def there(self) -> Database | None:
@@ -85,6 +86,12 @@ class FailedJobs:
         """List `(id, uid)` of a queue's rows that failed at or before a moment, by id."""
         database = self.there()
         return ids_of(database, queue, before) if database else []
+
+    def note(self, id: int | None, uid: str) -> str:
+        """Name a row so that no row of any other file has the same name."""
+        if self._name is None:
+            self._name = str(self.database().run("file_name")[0][0])
+        return f"{self._name}:{id}:{uid}"
 
     def written(self, failing: "Sequence[Failing]") -> set[str]:
         """Tell the tokens of these failures whose rows were written, whoever took the rows since."""
@@ -184,7 +191,8 @@ class StagedFailures(Driver):
         failing, noted = self._failing(queue), self._noted(queue)
         # A row of a retry that was cut short counts no more: as many more are read.
         rows = self.failed_jobs.rows(queue, after, None if limit is None else limit + len(noted))
-        rows = [row for row in rows if note(row) not in noted]
+        if noted:
+            rows = [row for row in rows if self.failed_jobs.note(row.id, row.uid) not in noted]
         written = self.failed_jobs.written(failing)
         return [*rows, *(entry.failed for entry in failing if entry.token not in written)][:limit]
 
@@ -203,7 +211,7 @@ class StagedFailures(Driver):
             jobs = self._again(queue, rows, us(now))
             for row in rows:
                 table.run("retry", {"id": row.id}, which=1)
-        self._drop_notes(queue, [note(row) for row in rows])
+        self._drop_notes(queue, [self.failed_jobs.note(row.id, row.uid) for row in rows])
         return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None and job is not None]
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
@@ -214,33 +222,36 @@ class StagedFailures(Driver):
             return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
 
     def _count_failed(self, queue: str, failing: Sequence[Failing], notes: set[str]) -> int:
-        rows = sum(f"{id}:{uid}" not in notes for id, uid in self.failed_jobs.ids(queue, None))
+        ids = self.failed_jobs.ids(queue, None)
+        rows = sum(self.failed_jobs.note(*row) not in notes for row in ids) if notes else len(ids)
         written = self.failed_jobs.written(failing)
         return rows + sum(entry.token not in written for entry in failing)
 
+    def _own_notes(self, queue: str) -> list[str]:
+        """Tell the notes of rows of this file; another's stay until its owner has deleted its rows."""
+        noted = self._noted(queue)
+        if not noted or self.failed_jobs.there() is None:
+            return []
+        mine = self.failed_jobs.note(None, "").split(":")[0] + ":"
+        return sorted(name for name in noted if name.startswith(mine))
+
     def _finish(self, queue: str) -> None:
         """Write the rows of failures that wait for them, and delete the rows of retries that died half way."""
-        if not self._failing(queue) and not self._noted(queue):
+        if not self._failing(queue) and not self._own_notes(queue):
             return
         with self.failed_jobs.database().transaction() as table:
-            failing, noted = self._failing(queue), self._noted(queue)
-            for id, uid in ids_of(table, queue, None) if noted else ():
-                if f"{id}:{uid}" in noted:
-                    table.run("retry", {"id": id}, which=1)
+            failing, noted = self._failing(queue), self._own_notes(queue)
+            for id in (int(name.split(":")[1]) for name in noted):
+                table.run("retry", {"id": id}, which=1)
             for entry in failing:
                 # Once only: somebody may have taken the row by another store since, and the job with it.
                 if table.run("written", {"token": entry.token}):
                     table.run("keep", _row(entry.failed))
         self._unstage(queue, failing)
-        self._drop_notes(queue, sorted(noted))
+        self._drop_notes(queue, noted)
         with self.failed_jobs.database().transaction() as table:
             for entry in failing:
                 table.run("written", {"token": entry.token}, which=1)
-
-
-def note(row: FailedJob) -> str:
-    """Name a row so that no other row of any file has the same name."""
-    return f"{row.id}:{row.uid}"
 
 
 def file_of(url: str) -> str:
@@ -252,9 +263,11 @@ def file_of(url: str) -> str:
     parts = urlsplit(url)
     path = unquote(parts.path[1:])
     if parts.fragment:
-        raise ValueError(f"{url!r}: a # in a file's name is written %23")
+        raise ValueError(f"{without_password(url)!r}: a # in a file's name is written %23")
     if parts.scheme != "sqlite" or parts.netloc or not path:
-        raise ValueError(f"{url!r} names no SQLite file: write sqlite:///jobs.db, or sqlite:////an/absolute/path.db")
+        raise ValueError(
+            f"{without_password(url)!r} names no SQLite file: write sqlite:///jobs.db, or sqlite:////an/absolute/path.db"
+        )
     return path
 
 

@@ -6,12 +6,12 @@ It forgets everything when its process ends, which is what ADR-006 rejected it f
 import heapq
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability
-from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures, note
+from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.errors import QueueClosed
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
@@ -62,11 +62,13 @@ class MemoryDriver(StagedFailures):
         with self._lock:
             there = self._queue(queue)
             more = True
+
+            def reserve(row: _Row) -> None:
+                token = f"{self._tokens.next()}-{row.id}"
+                reservations.append(there.reserve(row, moment, deadline, token, queue))
+
             while more and len(reservations) < limit:
-                taken, more = there.line.take(moment, there.rows, limit - len(reservations))
-                reservations += [
-                    there.reserve(row, moment, deadline, f"{self._tokens.next()}-{row.id}", queue) for row in taken
-                ]
+                more = there.line.take(moment, there.rows, limit - len(reservations), reserve)
         return reservations
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
@@ -101,8 +103,7 @@ class MemoryDriver(StagedFailures):
             row = there.held(reservation)
             if row is None:
                 return False
-            row.available_at = us(now) + us(seconds)
-            there.line.put(row, None)
+            there.line.put(row, us(now) + us(seconds), row.seq, None)
             return True
 
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
@@ -190,12 +191,15 @@ class MemoryDriver(StagedFailures):
                     del there[uid]
 
     def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
+        notes = [self.failed_jobs.note(row.id, row.uid) for row in rows]
         with self._lock:
             there = self._queue(queue)
-            return [None if note(row) in there.retried else self._made_anew(there, row, now) for row in rows]
+            return [self._made_anew(there, row, name, now) for row, name in zip(rows, notes, strict=True)]
 
-    def _made_anew(self, there: "_Queue", row: FailedJob, now: int) -> Job:
-        there.retried.add(note(row))
+    def _made_anew(self, there: "_Queue", row: FailedJob, name: str, now: int) -> Job | None:
+        if name in there.retried:
+            return None
+        there.retried.add(name)
         there.failing.pop(row.uid, None)
         return there.push(NewJob(row.uid, row.name, row.body, from_us(now)), now, now, row.queue)
 
@@ -264,22 +268,21 @@ class _Queue:
             return self.rows[self.uids[new.uid]].job(queue)
         self._last_id += 1
         row = _Row(self._last_id, new.uid, new.name, new.body, now, available_at, self._next_seq())
+        self.line.put(row, available_at, row.seq, now)
         self.rows[row.id] = row
         self.uids[row.uid] = row.id
-        self.line.put(row, now)
         return row.job(queue)
 
     def reserve(self, row: _Row, now: int, deadline: int, token: str, queue: str) -> Reservation:
         since, ran_out = min(row.available_at, now), row.reserved_at is not None
+        self.line.put(row, deadline, row.seq, None)
         row.attempts += 1
-        row.reserved_at, row.available_at, row.token = now, deadline, token
-        self.line.put(row, None)
+        row.reserved_at, row.token = now, token
         return Reservation(row.job(queue), token, from_us(since), ran_out)
 
     def wait(self, row: _Row, now: int, available_at: int) -> None:
-        row.available_at, row.seq = available_at, self._next_seq()
+        self.line.put(row, available_at, self._next_seq(), now)
         row.reserved_at = row.token = None
-        self.line.put(row, now)
 
     def held(self, reservation: Reservation) -> _Row | None:
         row = self.rows.get(reservation.job.id)
@@ -294,22 +297,32 @@ class _Queue:
 
 
 class _ByTime:
-    """The contract's order: one heap; an entry that is no longer its row's place is skipped."""
+    """The contract's order: one heap; an entry that is no longer its row's place is skipped.
+
+    A row gets its new place before it leaves the old one, so that an interrupt in between strands no job.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int]] = []
 
-    def put(self, row: _Row, now: int | None) -> None:
-        heapq.heappush(self._heap, (row.available_at, row.seq, row.id))
+    def put(self, row: _Row, available_at: int, seq: int, now: int | None) -> None:
+        heapq.heappush(self._heap, (available_at, seq, row.id))
+        row.available_at, row.seq = available_at, seq
 
-    def take(self, now: int, rows: dict[int, _Row], limit: int) -> tuple[list[_Row], bool]:
-        taken: list[_Row] = []
-        while len(taken) < limit and self._heap and self._heap[0][0] <= now:
-            available_at, seq, id = heapq.heappop(self._heap)
+    def take(self, now: int, rows: dict[int, _Row], limit: int, reserve: Callable[[_Row], None]) -> bool:
+        """Reserve at most so many rows that are due; False, since none is left to look at."""
+        left = limit
+        while self._heap and self._heap[0][0] <= now:
+            available_at, seq, id = self._heap[0]
             row = rows.get(id)
-            if row is not None and row.available_at == available_at and row.seq == seq:
-                taken.append(row)
-        return taken, False
+            if row is None or (row.available_at, row.seq) != (available_at, seq):
+                heapq.heappop(self._heap)
+            elif left:
+                left -= 1
+                reserve(row)
+            else:
+                break
+        return False
 
 
 class _ByArrival:
@@ -319,35 +332,36 @@ class _ByArrival:
         self._list: deque[tuple[int, int]] = deque()
         self._later: list[tuple[int, int, int, int]] = []
 
-    def put(self, row: _Row, now: int | None) -> None:
-        row.entry += 1
-        row.listed = now is not None and row.available_at <= now
-        if row.listed:
-            self._list.append((row.id, row.entry))
+    def put(self, row: _Row, available_at: int, seq: int, now: int | None) -> None:
+        entry, listed = row.entry + 1, now is not None and available_at <= now
+        if listed:
+            self._list.append((row.id, entry))
         else:
-            heapq.heappush(self._later, (row.available_at, row.seq, row.id, row.entry))
+            heapq.heappush(self._later, (available_at, seq, row.id, entry))
+        row.available_at, row.seq, row.entry, row.listed = available_at, seq, entry, listed
 
-    def take(self, now: int, rows: dict[int, _Row], limit: int) -> tuple[list[_Row], bool]:
-        """Do what one call of the script does; it says so where it stopped at 100 and more may be left."""
-        moved, skipped = self._move(now, rows), 0
-        taken: list[_Row] = []
-        while self._list and len(taken) < limit and skipped < AT_ONCE:
-            id, entry = self._list.popleft()
+    def take(self, now: int, rows: dict[int, _Row], limit: int, reserve: Callable[[_Row], None]) -> bool:
+        """Do what one call of the script does; True where it stopped at 100 and more may be left."""
+        moved, skipped, left = self._move(now, rows), 0, limit
+        while self._list and left and skipped < AT_ONCE:
+            id, entry = self._list[0]
             row = rows.get(id)
             if row is not None and row.entry == entry:
-                taken.append(row)
+                left -= 1
+                reserve(row)
             else:
                 skipped += 1
-        return taken, AT_ONCE in (moved, skipped)
+            self._list.popleft()
+        return AT_ONCE in (moved, skipped)
 
     def _move(self, now: int, rows: dict[int, _Row]) -> int:
         moved = 0
         while moved < AT_ONCE and self._later and self._later[0][0] <= now:
-            _, _, id, entry = heapq.heappop(self._later)
+            _, _, id, entry = self._later[0]
             row = rows.get(id)
             if row is not None and row.entry == entry:
-                row.entry += 1
-                row.listed = True
-                self._list.append((id, row.entry))
+                self._list.append((id, entry + 1))
+                row.entry, row.listed = entry + 1, True
                 moved += 1
+            heapq.heappop(self._later)
         return moved

@@ -9,7 +9,7 @@ The keys of a queue, each `prefix:{queue}:list:` and
 | bodies | hash | a job's payload, by id |
 | uids | hash | a job's id, by uid |
 | failing | hash | failures whose rows are not written yet, by uid |
-| retried | set | rows of failed_jobs that were retried and not yet deleted, as `id:uid` |
+| retried | set | rows of failed_jobs that were retried and not yet deleted, as `file:id:uid` |
 | ready | list | `id:entry` of what may be reserved; an item whose entry is not its row's is skipped |
 | delayed | sorted set | `seq:id` of what is available later, by that moment |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |

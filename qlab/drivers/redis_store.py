@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, ClassVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import redis
 from redis.backoff import NoBackoff
@@ -14,7 +14,7 @@ from redis.retry import Retry
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Statement
-from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures, note
+from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.statements import lua, script
 from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnexpectedReply, UnusableStore
 from qlab.escape import shortened, without_password
@@ -216,8 +216,12 @@ class RedisStore(StagedFailures):
     def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
         if not rows:
             return []
+        note = self.failed_jobs.note
         replies = self._call(
-            "retry", queue, now, *(part for row in rows for part in (note(row), row.uid, row.name, row.body))
+            "retry",
+            queue,
+            now,
+            *(part for row in rows for part in (note(row.id, row.uid), row.uid, row.name, row.body)),
         )
         return [self._job(queue, reply) if isinstance(reply, list) else None for reply in replies]
 
@@ -248,9 +252,9 @@ class RedisStore(StagedFailures):
             digest = self._digests[verb] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         with self._explained(verb):
             try:
-                reply = self._client.execute_command("EVALSHA", digest, len(keys), *keys, *values)
+                reply = self._client.execute_command("EVALSHA", digest, str(len(keys)), *keys, *_words(values))
             except redis.exceptions.NoScriptError:
-                reply = self._client.execute_command("EVAL", text, len(keys), *keys, *values)
+                reply = self._client.execute_command("EVAL", text, str(len(keys)), *keys, *_words(values))
         return self._checked(verb, reply)
 
     def _checked(self, verb: str, reply: Any) -> Any:
@@ -277,7 +281,7 @@ class RedisStore(StagedFailures):
         for listener in self._listeners:
             listener(Statement("Redis", command.lower(), command, " ".join(shortened(str(value)) for value in values)))
         with self._explained(command):
-            return self._client.execute_command(command, *values)
+            return self._client.execute_command(command, *_words(values))
 
     def _settings(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -293,8 +297,14 @@ class RedisStore(StagedFailures):
         try:
             yield
         except redis.exceptions.RedisError as error:
-            raise self._meaning(what, error) from error
-        except OSError as error:
+            raise (QueueClosed() if self._closed else self._meaning(what, error)) from error
+        except BaseException as error:
+            # Interrupted between question and answer, a connection would give the next question this one's answer.
+            self._client.connection_pool.disconnect(inuse_connections=False)
+            if self._closed and isinstance(error, Exception):
+                raise QueueClosed from error
+            if not isinstance(error, OSError):
+                raise
             raise ReplyLost(f"{without_password(self.url)} does not answer: {error}") from error
 
     def _meaning(self, what: str, error: Exception) -> Exception:
@@ -370,6 +380,11 @@ def _code(error: Exception, said: str) -> str:
     return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)
 
 
+def _words(values: Sequence[object]) -> list[str]:
+    """Send text only: hiredis crashes where a signal comes while it converts a number."""
+    return [value if isinstance(value, str) else str(value) for value in values]
+
+
 def check_prefix(prefix: str | None) -> str:
     """Refuse a prefix that would let queues meet each other.
 
@@ -415,7 +430,7 @@ def _url_of(client: "redis.Redis", driver: RedisStore) -> str:
     at = client.connection_pool.connection_kwargs
     where = f"unix://{at['path']}" if "path" in at else f"redis://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
     options = {"db": at.get("db", 0), "layout": driver.layout, "prefix": driver.prefix}
-    return f"{where}?{urlencode(options | {'failed_jobs': driver.failed_jobs.url}, safe=':/')}"
+    return f"{where}?{urlencode(options | {'failed_jobs': driver.failed_jobs.url}, safe=':/', quote_via=quote)}"
 
 
 def _deadline(now: float, retry_after: float | None) -> int:

@@ -9,7 +9,7 @@ The keys of a queue, each `prefix:{queue}:zset:` and
 | bodies | hash | a job's payload, by id |
 | uids | hash | a job's id, by uid |
 | failing | hash | failures whose rows are not written yet, by uid |
-| retried | set | rows of failed_jobs that were retried and not yet deleted, as `id:uid` |
+| retried | set | rows of failed_jobs that were retried and not yet deleted, as `file:id:uid` |
 | available | sorted set | `seq:id` of every job, by the moment from which it may be reserved |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
 """

@@ -1,0 +1,1 @@
+SELECT name FROM failed_jobs_file;

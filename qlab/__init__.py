@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qlab.comparison import Comparison, compare
     from qlab.driver import Counts, Driver
     from qlab.job import Attempt, FailedJob, Job, JobState, Release, Reservation
+    from qlab.lab import Lab
     from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Superseded, Unknown
     from qlab.policy import Policy
     from qlab.queue import Queue
@@ -34,6 +35,7 @@ __all__ = [
     "Idle",
     "Job",
     "JobState",
+    "Lab",
     "Outcome",
     "Policy",
     "Queue",
@@ -60,6 +62,7 @@ _NAMES = {
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
     "driver": ("Counts", "Driver"),
+    "lab": ("Lab",),
     "job": ("Attempt", "FailedJob", "Job", "JobState", "Release", "Reservation"),
     "outcome": ("Completed", "Failed", "Idle", "Outcome", "Released", "Retrying", "Superseded", "Unknown"),
     "policy": ("Policy",),

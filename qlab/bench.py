@@ -92,26 +92,44 @@ class Bench:
         self._arrivals += 1
         self._plan(arrival.at, lambda: self._dispatch(arrival))
 
-    def run(self, until: float, *, working: bool = True) -> None:
+    def run(
+        self,
+        until: float,
+        *,
+        working: bool = True,
+        most: float = math.inf,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> int | None:
         """Let time go by.
 
         Args:
             until: Up to which moment, in seconds; `math.inf` until nothing is left that will ever be due.
             working: Whether free workers take jobs; handlers that run go on either way.
+            most: How many things may happen.
+            stopping: Asked before each of them whether to stop there.
+
+        Returns:
+            How many things had happened where it was stopped; None where it came to the moment.
         """
         self._working = working
         if working:
             self._sit_down()
-        last = us(until)
-        while self._heap and self._heap[0].at <= last and not (until == math.inf and self._is_over()):
-            due = heapq.heappop(self._heap)
-            self.clock.advance_to(max(self.clock.now(), from_us(due.at)))
-            due.act()
-            self._wake_when_due()
-        self._working = False
-        self._wake_at = math.inf
+        last, happened = us(until), 0
+        try:
+            while self._heap and self._heap[0].at <= last and not (until == math.inf and self._is_over()):
+                if happened >= most or stopping():
+                    return happened
+                due = heapq.heappop(self._heap)
+                self.clock.advance_to(max(self.clock.now(), from_us(due.at)))
+                due.act()
+                self._wake_when_due()
+                happened += 1
+        finally:
+            self._working = False
+            self._wake_at = math.inf
         if until != math.inf:
             self.clock.advance_to(max(self.clock.now(), until))
+        return None
 
     def next_change(self) -> float | None:
         """Tell the next moment at which anything changes by itself, in seconds; None where nothing will."""

@@ -1,0 +1,231 @@
+"""A lab as a file: its events, its timeline, or the whole board as one page that needs neither kernel nor network."""
+
+import base64
+import json
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import pandas as pd
+
+from qlab import frames, plots
+from qlab.errors import MissingRequirement, QlabError
+from qlab.escape import csv_cell, html, shortened
+from qlab.job import JobState
+from qlab.lab import Lab
+from qlab.show import seconds, table_html
+from qlab.side import Side
+from qlab.telling import Teller
+from qlab.trace import Moment, Seen
+
+_ROWS = 20  # of a table that stands for a board
+_PAYLOADS = 500  # that a page carries
+
+
+def export(lab: Lab, path: str | Path) -> Path:
+    """Write what happened in a lab into a file; its ending says in which form.
+
+    Raises:
+        ValueError: The ending is none of `FORMS`.
+        MissingRequirement: pyarrow, which `.parquet` needs, is not installed.
+    """
+    file = Path(path)
+    write = FORMS.get(file.suffix.lower())
+    if write is None:
+        raise ValueError(f"{file} ends with {file.suffix!r}: use one of {', '.join(FORMS)}")
+    file.write_bytes(write(lab))
+    return file
+
+
+# -- events --
+
+
+def events(lab: Lab) -> pd.DataFrame:
+    """Give the events of all drivers: a column `driver`, then those of `frames.events`."""
+    told = [frames.events(side.trace).assign(driver=side.driver) for side in lab.sides]
+    whole = pd.concat(told, ignore_index=True) if len(told) > 1 else told[0]
+    return whole[["driver", *(name for name in whole.columns if name != "driver")]]
+
+
+def _csv(lab: Lab) -> bytes:
+    """Write text so that no spreadsheet reads it as a formula."""
+    safe = events(lab).astype(object).map(csv_cell)
+    return safe.to_csv(index=False).encode()
+
+
+def _parquet(lab: Lab) -> bytes:
+    buffer = BytesIO()
+    try:
+        events(lab).to_parquet(buffer, index=False)
+    except ImportError as error:
+        raise MissingRequirement("a .parquet file needs pyarrow: `pip install pyarrow`, or use .csv") from error
+    return buffer.getvalue()
+
+
+# -- pictures --
+
+
+class Drawn(NamedTuple):
+    """A picture of a lab.
+
+    Attributes:
+        about: What it shows, in a sentence: its caption and its alternative text.
+        png: The picture.
+    """
+
+    about: str
+    png: bytes
+
+
+def pictures(lab: Lab) -> list[Drawn]:
+    """Draw a lab's depth, throughput, attempts and waits."""
+    drawn = [_drawn("jobs completed over time, each driver a line", plots.throughput, events(lab))]
+    for side in lab.sides:
+        on = f" on {side.driver}" if len(lab.sides) > 1 else ""
+        drawn += [
+            _drawn(f"jobs reserved, ready and delayed over time{on}", plots.depth, frames.depth(side.trace)),
+            _drawn(f"jobs by how many attempts they took{on}", plots.attempts, frames.jobs(side.trace)),
+            _drawn(f"each job's waits and attempts over time{on}", plots.timeline, frames.spans(side.trace)),
+        ]
+    return drawn
+
+
+def _drawn(about: str, draw: Callable[..., Any], frame: pd.DataFrame) -> Drawn:
+    picture = plots.Picture(figsize=(6.4, 3.3))
+    draw(frame, ax=picture.add_subplot())
+    return Drawn(about, _saved(picture, "png"))
+
+
+def _timeline(lab: Lab, form: str) -> bytes:
+    """Draw every driver's timeline, one below the other."""
+    spans = [frames.spans(side.trace) for side in lab.sides]
+    heights = [max(1.5, min(7.0, 0.3 * told["job"].nunique()) + 0.6) for told in spans]
+    picture = plots.Picture(figsize=(9, sum(heights) + 0.5 * len(heights)))
+    grid = picture.subplots(len(spans), 1, squeeze=False, height_ratios=heights)
+    for side, told, (ax,) in zip(lab.sides, spans, grid, strict=True):
+        plots.timeline(told, ax=ax).set_title(side.driver, loc="left")
+    return _saved(picture, form)
+
+
+def _saved(picture: plots.Picture, form: str) -> bytes:
+    buffer = BytesIO()
+    picture.savefig(buffer, format=form, dpi=144, facecolor="white", metadata={"Date": None} if form == "svg" else None)
+    return buffer.getvalue()
+
+
+# -- the page --
+
+
+def page(lab: Lab) -> str:
+    """Write the board as one HTML page: its scrubber needs no kernel, and nothing is fetched."""
+    shown = [{"about": one.about, "data": base64.b64encode(one.png).decode()} for one in pictures(lab)]
+    told = Teller(lab).everything(problem="", payloads=_payloads(lab), pictures=shown)
+    return _template().render(
+        name=lab.name,
+        drivers=", ".join(side.driver for side in lab.sides),
+        css=_static("board.css"),
+        js=_static("board.js"),
+        # Inside a script element only `<` could end it, or begin a comment.
+        told=json.dumps(told).replace("<", "\\u003c"),
+        still=still(lab),
+    )
+
+
+def _payloads(lab: Lab) -> list[dict[int, str]]:
+    """Collect what the stores hold of payloads; a job that is done has left its store, and its payload with it."""
+    return [{job: shortened(body, 2_000) for job, body in _bodies(side)} for side in lab.sides]
+
+
+def _bodies(side: Side) -> list[tuple[int, str]]:
+    try:
+        return [(job.id, job.body) for job in side.queue.jobs()[:_PAYLOADS]]
+    except QlabError:
+        return []  # the lab is closed, or its store is gone: the page tells what happened all the same
+
+
+def _static(name: str) -> str:
+    return (files("qlab") / "static" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.from_string(_static("board.html.jinja"))
+
+
+# -- the static form --
+
+
+def still(lab: Lab) -> str:
+    """Show a lab without a kernel and without scripts, as HTML: its lanes as a picture, and its jobs as a table."""
+    return "".join(_still(side) for side in lab.sides)
+
+
+def _still(side: Side) -> str:
+    now = side.clock.now()
+    moment = side.trace.at(now)
+    rows = [_row(seen, now) for seen in list(moment.jobs.values())[-_ROWS:]]
+    more = f", the last {_ROWS}" if len(moment.jobs) > _ROWS else ""
+    caption = f"{side.driver} at {seconds(now)}: {len(moment.jobs)} jobs{more}"
+    columns = ("job", "handler", "state", "attempts", "available at", "worker", "last said")
+    return f"<div>{_lanes(moment, now, side.driver)}{table_html(columns, rows, caption)}</div>"
+
+
+def _row(seen: Seen, now: float) -> tuple[object, ...]:
+    available = "–" if seen.settled else seconds(seen.available_at)
+    said = shortened(seen.detail)
+    return seen.id, shortened(seen.name), seen.state(now), seen.attempts, available, seen.worker or "–", said or "–"
+
+
+_LANES = {
+    JobState.DELAYED: ("#999999", "M0 -5A5 5 0 1 1 -.1 -5z", True),
+    JobState.READY: ("#56B4E9", "M0 -5A5 5 0 1 1 -.1 -5z", False),
+    JobState.RESERVED: ("#0072B2", "M-4 -5 5 0 -4 5z", False),
+    JobState.DONE: ("#009E73", "M-5 0 -1.5 4 5 -4", True),
+    JobState.FAILED: ("#D55E00", "M-4 -4 4 4M4 -4 -4 4", True),
+}
+"""Each lane's colour, its mark, and whether the mark is a line."""
+_WIDE, _HIGH, _A_ROW, _ROOM = 132, 132, 8, 40
+
+
+def _lanes(moment: Moment, now: float, driver: str) -> str:
+    """Draw the lanes as SVG: a mark a job, as many as there is room for."""
+    states = [seen.state(now) for seen in moment.jobs.values()]
+    counts = {state: states.count(state) for state in _LANES}
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    lanes = "".join(_lane(i, state, counts[state]) for i, state in enumerate(_LANES))
+    size = f'width="{_WIDE * len(_LANES)}" height="{_HIGH}" viewBox="0 0 {_WIDE * len(_LANES)} {_HIGH}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html(driver)}: {told}" {size} '
+        f'style="max-width:100%;height:auto;display:block" font-family="sans-serif" font-size="14">{lanes}</svg>'
+    )
+
+
+def _lane(i: int, state: JobState, count: int) -> str:
+    colour, path, line = _LANES[state]
+    look = f'fill="none" stroke="{colour}" stroke-width="2.5"' if line else f'fill="{colour}"'
+    marks = "".join(
+        f'<path d="{path}" transform="translate({14 + 14 * (n % _A_ROW)} {46 + 15 * (n // _A_ROW)})"/>'
+        for n in range(min(count, _ROOM))
+    )
+    rest = f'<text x="8" y="126" font-size="12">and {count - _ROOM:,} more</text>' if count > _ROOM else ""
+    return (
+        f'<g transform="translate({_WIDE * i} 0)"><rect width="{_WIDE - 8}" height="3" fill="{colour}"/>'
+        f'<g fill="currentColor"><text x="8" y="24">{state}</text>'
+        f'<text x="{_WIDE - 16}" y="24" text-anchor="end" font-weight="bold">{count:,}</text>{rest}</g>'
+        f"<g {look}>{marks}</g></g>"
+    )
+
+
+FORMS: dict[str, Callable[[Lab], bytes]] = {
+    ".csv": _csv,
+    ".html": lambda lab: page(lab).encode(),
+    ".parquet": _parquet,
+    ".png": lambda lab: _timeline(lab, "png"),
+    ".svg": lambda lab: _timeline(lab, "svg"),
+}
+"""How each ending is written."""

@@ -1,0 +1,621 @@
+"""One object for a notebook: drivers, a clock, workers that you move by hand, and everything that happened.
+
+Headless: each button of the board is one of its methods.
+"""
+
+import json
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+
+from qlab.clock import duration
+from qlab.driver import Statement
+from qlab.errors import QlabError, UnknownFailedJob
+from qlab.explanation import Agreement, agreement
+from qlab.job import Attempt
+from qlab.outcome import Outcome
+from qlab.policy import Backoff, Policy
+from qlab.registry import Handler, Tries
+from qlab.scenario import Scenario, named
+from qlab.show import Table
+from qlab.side import Side, Stores
+from qlab.simulation import behave
+from qlab.trace import Trace
+
+if TYPE_CHECKING:
+    from qlab.widgets.board import Board
+
+Result = TypeVar("Result")
+
+FORM = 1
+"""The form of a saved lab."""
+
+ACTIONS = (
+    *("advance", "change_policy", "complete", "crash", "dispatch", "forget", "pause", "play", "reserve", "reset"),
+    *("restart", "resume", "retry", "run", "step", "step_all"),
+)
+"""The methods that do something to a lab: the board's buttons, and all that a saved lab may ask for."""
+
+_open_labs: "weakref.WeakValueDictionary[str, Lab]" = weakref.WeakValueDictionary()
+
+
+class Action(NamedTuple):
+    """Something that was done to a lab.
+
+    Attributes:
+        verb: The method's name.
+        arguments: What it was given, as JSON values.
+        events: How many events the first driver's trace had afterwards.
+    """
+
+    verb: str
+    arguments: dict[str, Any]
+    events: int
+
+
+class Lab:
+    """Drivers in a folder of their own, a simulated clock, workers, and a trace; several drivers are moved in lockstep.
+
+    A second lab under the same name closes the first, so that a cell may be run again.
+
+    Args:
+        driver: `sqlite`, `memory`, `redis` (or `redis_zset`), `redis_list`, an address, or a list of them.
+        seed: Where random numbers start.
+        name: What the lab is called.
+        workers: How many workers there are.
+        policy: The queue's rules.
+
+    Raises:
+        ValueError: A driver or a number is none.
+        MissingRequirement: There is no server for a Redis driver.
+    """
+
+    def __init__(
+        self,
+        driver: str | Sequence[str] = "sqlite",
+        *,
+        seed: int = 0,
+        name: str = "lab",
+        workers: int = 2,
+        policy: Policy | None = None,
+    ) -> None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 12:
+            raise ValueError(f"workers is {workers!r}: use a number from 1 to 12")
+        self.name = name
+        self.seed = seed
+        self.drivers = (driver,) if isinstance(driver, str) else tuple(driver)
+        if (earlier := _open_labs.get(name)) is not None:
+            earlier.close()
+        self.lock = threading.RLock()
+        self._workers = workers
+        self._first_policy = replace(policy or Policy(), seed=seed)
+        self._handlers: dict[str, tuple[Handler, dict[str, Any]]] = {}
+        self._actions: list[Action] = []
+        self._changed: list[Callable[[], None]] = []
+        self.scenario: Scenario | None = None
+        self.closed = False
+        self._stores = Stores(self.drivers)
+        self._finalizer = weakref.finalize(self, self._stores.close)
+        self.sides: tuple[Side, ...] = ()
+        self._lay()
+        _open_labs[name] = self
+
+    def _lay(self) -> None:
+        """Lay everything out anew: empty stores, the clock at 0."""
+        self.sides = tuple(
+            Side(store, workers=self._workers, policy=self._first_policy, seed=self.seed)
+            for store in self._stores.fresh()
+        )
+        self._usual_handlers()
+        for name, (run, rules) in self._handlers.items():
+            self._register(name, run, rules)
+
+    # -- what there is --
+
+    @property
+    def now(self) -> float:
+        """The moment, in seconds."""
+        return self.sides[0].clock.now()
+
+    @property
+    def queue(self) -> Any:
+        """The first driver's queue."""
+        return self.sides[0].queue
+
+    @property
+    def trace(self) -> Trace:
+        """The first driver's trace."""
+        return self.sides[0].trace
+
+    @property
+    def policy(self) -> Policy:
+        """The rules."""
+        return self.sides[0].queue.policy
+
+    @property
+    def first_policy(self) -> Policy:
+        """The rules that `change_policy` without any goes back to."""
+        return self._first_policy
+
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """The names of handlers."""
+        return self.sides[0].queue.handlers
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Everything that was done, in order."""
+        return tuple(self._actions)
+
+    @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """How the trace of each driver after the first compares with the first's."""
+        return tuple(agreement(self.sides[0], side) for side in self.sides[1:])
+
+    def handler(
+        self,
+        name: str,
+        *,
+        tries: Tries = "policy",
+        backoff: Backoff | Literal["policy"] = "policy",
+    ) -> Callable[[Handler], Handler]:
+        """Register the function below as a handler of every driver's queue; run again, the latest wins.
+
+        Each run of it that returns counts as one side effect in the ledger.
+
+        Args:
+            name: The handler's name.
+            tries: How many attempts its jobs have.
+            backoff: How long they wait in between.
+        """
+
+        def register(run: Handler) -> Handler:
+            with self.lock:
+                self._handlers[name] = (run, {"tries": tries, "backoff": backoff})
+                self._register(name, run, self._handlers[name][1])
+            return run
+
+        return register
+
+    # -- the buttons --
+
+    def dispatch(self, handler: str, payload: Any = None, *, delay: float = 0.0, count: int = 1) -> None:
+        """Dispatch jobs.
+
+        Args:
+            handler: The handler's name.
+            payload: Any JSON value.
+            delay: How many seconds later they may be reserved.
+            count: How many, from 1 to 5,000.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 5_000:
+            raise ValueError(f"count is {count!r}: use a number from 1 to 5,000")
+        with self._acting("dispatch", handler=handler, payload=payload, delay=delay, count=count):
+            for side in self.sides:
+                side.queue.dispatch_many([(handler, payload)] * count, delay=delay)
+
+    def step(self, worker: int = 1) -> Table[Outcome]:
+        """Let a worker take one step: `work_once`, or the end of the job that it holds.
+
+        Args:
+            worker: Which one, from 1.
+
+        Returns:
+            How it ended, one outcome a driver.
+        """
+        with self._acting("step", worker=worker):
+            return Table(self._each(lambda side: side.step(worker)))
+
+    def step_all(self) -> Table[Outcome]:
+        """Let every worker that can take one step, in order."""
+        with self._acting("step_all"):
+            return Table(outcome for side in self.sides for outcome in side.step_all())
+
+    def reserve(self, worker: int = 1) -> None:
+        """Let a worker reserve a job and stop there."""
+        with self._acting("reserve", worker=worker):
+            self._each(lambda side: side.reserve(worker))
+
+    def complete(self, worker: int = 1) -> Table[Outcome]:
+        """Let a worker run and settle the job that it holds, however late."""
+        with self._acting("complete", worker=worker):
+            return Table(self._each(lambda side: side.complete(worker)))
+
+    def crash(self, worker: int = 1) -> None:
+        """Let a worker vanish with what it holds; `resume` starts it again."""
+        with self._acting("crash", worker=worker):
+            for side in self.sides:
+                side.bench.crash(side.seat(worker))
+
+    def pause(self, worker: int = 1) -> None:
+        """Let a worker stand still, with what it holds; `resume` lets it go on."""
+        with self._acting("pause", worker=worker):
+            for side in self.sides:
+                side.bench.pause(side.seat(worker))
+
+    def resume(self, worker: int = 1) -> None:
+        """Undo `pause` and `crash`."""
+        with self._acting("resume", worker=worker):
+            for side in self.sides:
+                side.bench.resume(side.seat(worker))
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by: delayed jobs become ready, reservations run out, handlers that run go on; nobody takes a job.
+
+        Args:
+            seconds: How long, from 0 up.
+        """
+        with self._acting("advance", seconds=seconds):
+            until = self.now + duration(seconds, "seconds")
+            for side in self.sides:
+                side.bench.run(until, working=False)
+
+    def jump(self) -> float | None:
+        """Let time go by up to the next moment at which anything changes.
+
+        Returns:
+            That moment, in seconds; None where nothing will change by itself.
+        """
+        with self.lock:
+            coming = [change for side in self.sides if (change := side.bench.next_change()) is not None]
+            if not coming:
+                return None
+            self.advance(max(0.0, min(coming) - self.now))
+            return self.now
+
+    def run(
+        self, seconds: float, *, most: Sequence[int | None] = (), stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Let time go by while every worker works by itself.
+
+        Args:
+            seconds: How long, from 0 up.
+            most: How many things may happen on each driver: where a run that is repeated was stopped.
+            stopping: Asked before each of them whether to stop there.
+        """
+        with self._acting("run", seconds=seconds) as told:
+            until = self.now + duration(seconds, "seconds")
+            limits = [math.inf if limit is None else limit for limit in most] or [math.inf] * len(self.sides)
+            happened = [
+                side.bench.run(until, most=limit, stopping=stopping)
+                for side, limit in zip(self.sides, limits, strict=True)
+            ]
+            if any(count is not None for count in happened):
+                told["most"] = happened
+
+    def restart(self) -> None:
+        """Restart the process: every worker loses what it holds, and a driver in memory loses everything."""
+        with self._acting("restart"):
+            for i, side in enumerate(self.sides):
+                side.restart(self._stores.again(i))
+                self._usual_handlers(side)
+                for name, (run, rules) in self._handlers.items():
+                    side.register(name, run, rules)
+
+    def retry(self, which: int | Literal["all"] = "all") -> int:
+        """Move failed jobs back to the queue. Returns how many (on the driver with the fewest)."""
+        with self._acting("retry", which=which):
+            return min(self._each(lambda side: side.queue.retry(which)))
+
+    def forget(self, which: int | Literal["all"] = "all") -> int:
+        """Delete failed jobs. Returns how many (on the driver with the fewest)."""
+        with self._acting("forget", which=which):
+            return min(self._each(lambda side: side.queue.forget(which)))
+
+    def change_policy(self, **rules: Any) -> Policy:
+        """Change the rules; reservations that are held keep theirs.
+
+        Args:
+            rules: `tries`, `backoff` (a list of seconds), `retry_after`, `jitter`; without any, back to the first
+                rules.
+
+        Returns:
+            The rules now.
+        """
+        changed = replace(self.policy, **rules) if rules else self._first_policy
+        with self._acting("change_policy", **rules):
+            for side in self.sides:
+                side.queue.policy = changed
+        return changed
+
+    def play(self, scenario: str, *, seed: int | None = None) -> Scenario:
+        """Lay out a named scenario, from 0 s; `run` plays it.
+
+        Args:
+            scenario: One of `qlab.scenario.NAMED`.
+            seed: Where its random numbers start; the lab's seed by default.
+        """
+        chosen = named(scenario, seed=self.seed if seed is None else seed)
+        with self.lock:
+            self._workers, self._first_policy, self.scenario = chosen.workers, chosen.policy, chosen
+            self._handlers = {name: (behave(how), {}) for name, how in chosen.handlers.items()}
+            self._actions.clear()
+            self._lay()
+            with self._acting("play", scenario=scenario, seed=chosen.seed):
+                for side in self.sides:
+                    side.plan(chosen)
+        return chosen
+
+    def reset(self) -> None:
+        """Lay everything out anew: the drivers empty, the clock at 0, the scenario from its start."""
+        with self.lock:
+            if self.scenario is not None:
+                self.play(self.scenario.name, seed=self.scenario.seed)
+                return
+            self._actions.clear()
+            self._lay()
+            self._tell()
+
+    # -- time travel --
+
+    def branch(self, events: int | None = None, *, name: str | None = None) -> "Lab":
+        """Make a second lab, and do to it what was done to this one up to a moment; from there it goes its own way.
+
+        Args:
+            events: Up to how many events of the first driver's trace; all by default. An action is repeated whole or
+                not.
+            name: What the second lab is called.
+        """
+        with self.lock:
+            upto = len(self.trace) if events is None else events
+            actions = self._until(upto)
+            other = Lab(
+                self.drivers,
+                seed=self.seed,
+                name=name or f"{self.name}, branched at {upto}",
+                workers=self._workers,
+                policy=self._first_policy,
+            )
+            for handler, (run, rules) in self._handlers.items():
+                other.handler(handler, **rules)(run)
+        for action in actions:
+            other.repeat(action)
+        return other
+
+    def _until(self, events: int) -> list[Action]:
+        """Tell what was done up to an event; time that went by after it without an event counts only at the end."""
+        if events >= len(self.trace):
+            return list(self._actions)
+        before = [0, *(action.events for action in self._actions)]
+        return [
+            action
+            for action, had in zip(self._actions, before, strict=False)
+            if action.events <= events and (had < events or not had)
+        ]
+
+    def repeat(self, action: Action) -> None:
+        """Do an action again.
+
+        Raises:
+            ValueError: It is none of `ACTIONS`.
+        """
+        if action.verb not in ACTIONS:
+            raise ValueError(f"{action.verb!r} is no action of a lab: use one of {', '.join(ACTIONS)}")
+        try:
+            getattr(self, action.verb)(**action.arguments)
+        except (QlabError, ValueError):
+            # It was refused the first time, too: what it recorded before is what is repeated.
+            return
+
+    # -- keeping --
+
+    def save(self, path: str | Path) -> Path:
+        """Save what was done, as JSON; `Lab.load` does it again. Handlers of your own are not in it.
+
+        Returns:
+            The file.
+        """
+        told = {
+            "qlab_lab": FORM,
+            "drivers": list(self.drivers),
+            "seed": self.seed,
+            "workers": self._workers,
+            "policy": _rules(self._first_policy),
+            "actions": [[action.verb, action.arguments] for action in self._actions],
+        }
+        file = Path(path)
+        file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        return file
+
+    @classmethod
+    def load(cls, path: str | Path, *, name: str = "lab", handlers: Mapping[str, Handler] | None = None) -> "Lab":
+        """Make a lab from a saved one, by doing again what was done.
+
+        Args:
+            path: The file.
+            name: What the lab is called.
+            handlers: Handlers of your own that the saved lab had.
+
+        Raises:
+            ValueError: The file holds no saved lab.
+        """
+        told = _read(path)
+        made = cls(told.drivers, seed=told.seed, workers=told.workers, policy=told.policy, name=name)
+        for handler, run in (handlers or {}).items():
+            made.handler(handler)(run)
+        for action in told.actions:
+            made.repeat(action)
+        return made
+
+    def restore(self, path: str | Path) -> None:
+        """Turn this lab into a saved one, by doing again what was done there; handlers that it has stay registered.
+
+        Raises:
+            ValueError: The file holds no saved lab.
+        """
+        told = _read(path)
+        stores = Stores(told.drivers)
+        with self.lock:
+            for side in self.sides:
+                side.close()
+            self._finalizer()
+            self.drivers, self.seed, self._workers = told.drivers, told.seed, told.workers
+            self._first_policy, self.scenario = told.policy, None
+            self._stores, self._finalizer = stores, weakref.finalize(self, stores.close)
+            self._actions.clear()
+            self._lay()
+            self._tell()
+            for action in told.actions:
+                self.repeat(action)
+
+    def export(self, path: str | Path) -> Path:
+        """Write everything that happened into a file; its ending says in which form.
+
+        Args:
+            path: `….html` (one page with the board and its scrubber, which needs no kernel and no network), `….csv` or
+                `….parquet` (the events), `….svg` or `….png` (the timeline).
+
+        Returns:
+            The file.
+
+        Raises:
+            ValueError: The ending is none of these.
+        """
+        from qlab.export import export  # noqa: PLC0415 - a lab without pictures needs neither pandas nor matplotlib
+
+        return export(self, path)
+
+    # -- for those who watch --
+
+    def board(self) -> "Board":
+        """Show the lab as a board that you can step, break and rewind."""
+        from qlab.widgets.board import board  # noqa: PLC0415 - a lab without a board needs no widgets
+
+        return board(self)
+
+    def on_change(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call a function after each action. Returns a function that ends that."""
+        self._changed.append(tell)
+        return lambda: self._changed.remove(tell) if tell in self._changed else None
+
+    @property
+    def statements(self) -> tuple[list[Statement], ...]:
+        """The SQL or the script calls of the last action, one list a driver."""
+        return tuple(side.statements for side in self.sides)
+
+    def close(self) -> None:
+        """Close the drivers and remove the folder; closing twice is harmless."""
+        with self.lock:
+            for side in self.sides:
+                side.close()
+            self._finalizer()
+            if _open_labs.get(self.name) is self:
+                del _open_labs[self.name]
+            if not self.closed:
+                self.closed = True
+                self._tell()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lab {self.name!r} on {', '.join(self.drivers)} at {self.now:g} s, {len(self.trace)} events>"
+
+    # -- inside --
+
+    @contextmanager
+    def _acting(self, verb: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """Do something whole: recorded for those who repeat it, told to those who watch, whatever it raises."""
+        with self.lock:
+            for side in self.sides:
+                side.statements.clear()
+            try:
+                yield arguments
+            finally:
+                latest = max(side.clock.now() for side in self.sides)
+                for side in self.sides:
+                    side.clock.advance_to(max(latest, side.clock.now()))
+                self._actions.append(Action(verb, arguments, len(self.trace)))
+                self._tell()
+
+    def _each(self, act: Callable[[Side], Result]) -> list[Result]:
+        """Do something on every side that can; it is refused where none can, with the first one's reason.
+
+        Drivers may differ by then: a worker may hold a job on one and none on another.
+        """
+        done: list[Result] = []
+        refused: list[Exception] = []
+        for side in self.sides:
+            try:
+                done.append(act(side))
+            except (ValueError, UnknownFailedJob) as error:
+                refused.append(error)
+        if not done:
+            raise refused[0]
+        return done
+
+    def _tell(self) -> None:
+        for tell in list(self._changed):
+            tell()
+
+    def _register(self, name: str, run: Handler, rules: dict[str, Any]) -> None:
+        for side in self.sides:
+            side.register(name, run, rules)
+
+    def _usual_handlers(self, *sides: Side) -> None:
+        for side in sides or self.sides:
+            for name, run in USUAL.items():
+                side.register(name, run, {})
+
+
+class _Told(NamedTuple):
+    drivers: tuple[str, ...]
+    seed: int
+    workers: int
+    policy: Policy
+    actions: list[Action]
+
+
+def _read(path: str | Path) -> _Told:
+    """Read a saved lab."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        if told["qlab_lab"] != FORM:
+            raise ValueError(f"its form is {told['qlab_lab']!r}, this qlab reads {FORM}")
+        actions = [Action(verb, arguments, 0) for verb, arguments in told["actions"]]
+        policy = Policy(**told["policy"], seed=told["seed"])
+        return _Told(tuple(told["drivers"]), told["seed"], told["workers"], policy, actions)
+    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} holds no saved lab: {error}") from error
+
+
+def _rules(policy: Policy) -> dict[str, Any]:
+    """Tell the rules as JSON values."""
+    if callable(policy.backoff):
+        raise ValueError("a lab whose backoff is a function cannot be saved: use a list of seconds")
+    names = ("tries", "retry_after", "jitter", "cap")
+    return {"backoff": list(policy.backoff)} | {name: getattr(policy, name) for name in names}
+
+
+def _pay(_: Attempt) -> None:
+    """Pay at once."""
+
+
+def _slow(job: Attempt) -> Iterator[float]:
+    """Take ten seconds, and tell how far it is."""
+    for done in range(1, 6):
+        yield 2.0
+        job.progress(done, 5)
+
+
+def _flaky(job: Attempt) -> None:
+    """Fail twice, then work."""
+    if job.number <= 2:
+        raise RuntimeError("503 Service Unavailable")
+
+
+def _broken(_: Attempt) -> None:
+    """Fail always."""
+    raise RuntimeError("no such account")
+
+
+USUAL: dict[str, Handler] = {"pay": _pay, "slow": _slow, "flaky": _flaky, "broken": _broken}
+"""The handlers that every lab has."""

@@ -1,0 +1,254 @@
+"""One driver's side of a lab: its store, its queue, its workers and its ledger."""
+
+import inspect
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qlab import drivers
+from qlab.bench import Bench, Seat
+from qlab.clock import SimulatedClock
+from qlab.driver import Driver, Statement
+from qlab.drivers.server import EmbeddedServer
+from qlab.job import Attempt, Release
+from qlab.outcome import Idle, Outcome
+from qlab.policy import Policy
+from qlab.queue import Queue
+from qlab.registry import Handler
+from qlab.scenario import Scenario
+from qlab.trace import Kind, Trace
+
+NAMES = ("memory", "sqlite", "redis_list", "redis_zset")
+"""Drivers that a lab makes in a folder of its own; an address opens any other store."""
+
+
+class Entry(NamedTuple):
+    """A side effect.
+
+    Attributes:
+        at: When, in seconds.
+        job: The job that did it.
+        amount: How much it moved.
+        worker: Which worker ran the job.
+        events: How many events the trace had before it.
+    """
+
+    at: float
+    job: int
+    amount: float
+    worker: str
+    events: int
+
+
+class Ledger:
+    """An account that every run of a job moves: what the jobs did to the world, however often they ran."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    @property
+    def balance(self) -> float:
+        """The sum of all side effects."""
+        return sum(entry.amount for entry in self.entries)
+
+    @property
+    def expected(self) -> float:
+        """What the sum would be had each job run once."""
+        return sum({entry.job: entry.amount for entry in reversed(self.entries)}.values())
+
+    @property
+    def doubled(self) -> list[int]:
+        """The jobs that took effect more than once."""
+        jobs = [entry.job for entry in self.entries]
+        return sorted({job for job in jobs if jobs.count(job) > 1})
+
+
+class Side:
+    """One driver's side of a lab.
+
+    Args:
+        store: The driver.
+        workers: How many workers there are.
+        policy: The queue's rules.
+        seed: Where random numbers start.
+    """
+
+    def __init__(self, store: Driver, *, workers: int, policy: Policy, seed: int) -> None:
+        self.clock = SimulatedClock()
+        self.trace = Trace()
+        self.ledger = Ledger()
+        self.statements: list[Statement] = []
+        self._workers = workers
+        self._seed = seed
+        self._open(store, policy)
+
+    def _open(self, store: Driver, policy: Policy) -> None:
+        store.listen(self.statements.append)
+        self.queue = Queue(store, clock=self.clock, policy=policy, trace=self.trace, context=self.ledger, name="lab")
+        self.bench = Bench(self.queue, self.clock, workers=self._workers, seed=self._seed)
+
+    @property
+    def driver(self) -> str:
+        """The driver's family."""
+        return self.queue.driver.name
+
+    @property
+    def order(self) -> str:
+        """The driver's order."""
+        return self.queue.driver.order
+
+    def seat(self, worker: int) -> Seat:
+        """Find a worker's place.
+
+        Raises:
+            ValueError: There is no such worker.
+        """
+        if isinstance(worker, bool) or not isinstance(worker, int) or not 1 <= worker <= len(self.bench.seats):
+            raise ValueError(f"worker is {worker!r}: there are 1 to {len(self.bench.seats)}")
+        return self.bench.seats[worker - 1]
+
+    def register(self, name: str, run: Handler, rules: dict[str, Any]) -> None:
+        """Register a handler; each run of it that returns is entered in the ledger."""
+        self.queue.handler(name, **rules)(_entered(run, self))
+
+    def step(self, worker: int) -> Outcome:
+        """Let a worker take one step: `work_once`, or the end of the job that it holds."""
+        seat = self._able(worker)
+        if seat.held is None and self.bench.reserve(seat) is None:
+            return Idle(self.clock.now())
+        return self._finish(seat)
+
+    def step_all(self) -> list[Outcome]:
+        """Let every worker that can take one step."""
+        able = [i for i, seat in enumerate(self.bench.seats, 1) if not seat.paused and not seat.gone]
+        return [self.step(i) for i in able]
+
+    def reserve(self, worker: int) -> None:
+        """Let a worker reserve a job and stop there."""
+        seat = self._able(worker)
+        if seat.held is not None:
+            raise ValueError(f"{seat.name} holds job {seat.held.job.id} already: complete it, or let the worker crash")
+        self.bench.reserve(seat)
+
+    def complete(self, worker: int) -> Outcome:
+        """Let a worker run and settle the job that it holds."""
+        seat = self._able(worker)
+        if seat.held is None:
+            raise ValueError(f"{seat.name} holds no job: let it reserve one first")
+        return self._finish(seat)
+
+    def plan(self, scenario: Scenario) -> None:
+        """Plan a scenario's arrivals and faults."""
+        self.bench = Bench(
+            self.queue,
+            self.clock,
+            workers=scenario.workers,
+            poll=scenario.poll,
+            seed=scenario.seed,
+            crashes={fault.name: fault.back_after for fault in scenario.faults},
+        )
+        for arrival in scenario.arrivals:
+            self.bench.arrive(arrival)
+
+    def restart(self, store: Driver | None) -> None:
+        """Start again on the same store; on another one, empty, where the store was in this process."""
+        policy = self.queue.policy
+        for seat in self.bench.seats:
+            self.bench.crash(seat)
+        if store is None:
+            store = drivers.open(self.queue.driver.url)
+            self.trace.record(
+                self.clock.now(), Kind.CLEARED, detail="memory forgets what it held when its process ends"
+            )
+        self.queue.close()
+        self._open(store, policy)
+
+    def close(self) -> None:
+        """Close the queue."""
+        self.queue.close()
+
+    def _able(self, worker: int) -> Seat:
+        seat = self.seat(worker)
+        if seat.gone or seat.paused:
+            raise ValueError(f"{seat.name} {'has crashed' if seat.gone else 'is paused'}: resume it first")
+        return seat
+
+    def _finish(self, seat: Seat) -> Outcome:
+        done = len(self.bench.outcomes)
+        self.bench.finish(seat)
+        return self.bench.outcomes[-1] if len(self.bench.outcomes) > done else Idle(self.clock.now())
+
+
+class Stores:
+    """Where the jobs of a lab are: a private folder, with a server of its own where a Redis driver needs one.
+
+    Args:
+        names: Names of drivers, or addresses.
+
+    Raises:
+        ValueError: A name is none.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [{"redis": "redis_zset"}.get(name, name) for name in names]
+        if not names or any(name not in NAMES and "://" not in name for name in self._names):
+            raise ValueError(f"{list(names)!r}: use redis, {', '.join(NAMES)}, or addresses such as sqlite:///jobs.db")
+        self._folder = Path(tempfile.mkdtemp(prefix="qlab-lab-"))
+        self._servers: dict[int, EmbeddedServer] = {}
+        self._layouts = 0
+
+    def fresh(self) -> list[Driver]:
+        """Open every store, empty."""
+        self._layouts += 1
+        return [drivers.open(self._address(i)) for i in range(len(self._names))]
+
+    def again(self, i: int) -> Driver | None:
+        """Open a store again as it is; None where it was in this process."""
+        return None if self._names[i].startswith("memory") else drivers.open(self._address(i))
+
+    def close(self) -> None:
+        """End the servers and remove the folder."""
+        for server in self._servers.values():
+            server.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _address(self, i: int) -> str:
+        name = self._names[i]
+        if "://" in name:
+            return name
+        if name == "memory":
+            return "memory://"
+        if name == "sqlite":
+            return f"sqlite:///{self._folder}/{i}-{self._layouts}.db"
+        if i not in self._servers:
+            self._servers[i] = EmbeddedServer()
+        failed_jobs = f"sqlite:///{self._folder}/{i}-{self._layouts}-failed.db"
+        options = f"layout={name.removeprefix('redis_')}&prefix=lab-{self._layouts}&failed_jobs={failed_jobs}"
+        return f"{self._servers[i].url}?{options}"
+
+
+def _entered(run: Handler, side: Side) -> Handler:
+    """Enter a run that returns into the ledger, as its side effect."""
+
+    def entered(job: Attempt) -> object:
+        returned = run(job)
+        if inspect.isgenerator(returned):
+            return through(returned, job)
+        enter(returned, job)
+        return returned
+
+    def through(steps: Generator[Any, Any, Any], job: Attempt) -> Generator[Any, Any, object]:
+        returned = yield from steps
+        enter(returned, job)
+        return returned
+
+    def enter(returned: Any, job: Attempt) -> None:
+        if not isinstance(returned, Release):
+            amount = job.payload.get("amount", 1) if isinstance(job.payload, dict) else 1
+            worker = next((seat.name for seat in side.bench.seats if seat.held is job.reservation), "")
+            amount = amount if isinstance(amount, int | float) else 1
+            side.ledger.entries.append(Entry(side.clock.now(), job.id, amount, worker, len(side.trace)))
+
+    return entered

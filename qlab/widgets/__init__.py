@@ -1,0 +1,1 @@
+"""Panels for a notebook that only wire controls to what is below."""

@@ -1,0 +1,271 @@
+"""The lab without its board: every button is a method."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qlab import Policy
+from qlab.drivers.server import EmbeddedServer
+from qlab.errors import QueueClosed, UnknownFailedJob, UnknownHandler
+from qlab.lab import Lab
+from qlab.outcome import Completed, Failed, Idle, Retrying, Superseded
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "redis_list"])
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    with Lab(request.param, seed=7) as made:
+        yield made
+
+
+@pytest.fixture
+def quick() -> Iterator[Lab]:
+    with Lab("memory", seed=7) as made:
+        yield made
+
+
+def told(lab: Lab, side: int = 0) -> list[tuple[float, str, int | None]]:
+    return [(event.at, str(event.kind), event.job) for event in lab.sides[side].trace]
+
+
+def test_a_job_can_be_made_to_run_twice_and_the_ledger_shows_it(lab: Lab) -> None:
+    lab.dispatch("pay", {"amount": 10})
+    lab.reserve(1)
+    lab.advance(91.0)
+    assert [type(outcome) for outcome in lab.step(2)] == [Completed]
+    assert [type(outcome) for outcome in lab.complete(1)] == [Superseded]
+    ledger = lab.sides[0].ledger
+    assert (ledger.balance, ledger.expected, ledger.doubled) == (20, 10, [1])
+    assert [entry.worker for entry in ledger.entries] == ["worker 2", "worker 1"]
+    assert told(lab) == [
+        (0.0, "dispatched", 1),
+        (0.0, "reserved", 1),
+        (91.0, "expired", 1),
+        (91.0, "reserved", 1),
+        (91.0, "completed", 1),
+        (91.0, "superseded", 1),
+    ]
+
+
+def test_stepping_tries_again_and_fails_in_the_end(lab: Lab) -> None:
+    lab.dispatch("broken")
+    kinds = []
+    for _ in range(3):
+        kinds += [type(outcome) for outcome in lab.step()]
+        lab.jump()
+    assert kinds == [Retrying, Retrying, Failed]
+    assert (lab.queue.counts().failed, lab.now) == (1, 70.0)
+    assert lab.retry() == 1
+    assert lab.queue.counts().ready == 1
+    with pytest.raises(UnknownFailedJob):
+        lab.retry(1)
+
+
+def test_jumping_goes_to_the_next_change_and_no_further(lab: Lab) -> None:
+    assert lab.jump() is None
+    lab.dispatch("pay", delay=5.0)
+    lab.reserve(1)
+    assert lab.jump() == 5.0
+    assert lab.jump() is None
+    lab.reserve(1)
+    assert lab.jump() == 95.0
+
+
+def test_workers_work_by_themselves_while_it_runs(lab: Lab) -> None:
+    lab.dispatch("slow", count=3)
+    lab.run(15.0)
+    assert lab.now == 15.0
+    assert [kind for at, kind, _ in told(lab) if kind == "completed" and at == 10.0] == ["completed", "completed"]
+    assert [seat.until for seat in lab.sides[0].bench.seats if seat.held] == [16.0]
+    lab.run(10.0)
+    assert lab.sides[0].ledger.balance == 3
+
+
+def test_a_run_stops_between_two_jobs_and_is_repeated_as_far(lab: Lab) -> None:
+    lab.dispatch("pay", count=10)
+    asked = iter([False, False, True])
+    lab.run(5.0, stopping=lambda: next(asked))
+    assert (lab.now, lab.queue.counts().ready) == (0.0, 6)
+    with lab.branch() as other:
+        assert other.trace == lab.trace
+        assert other.queue.counts() == lab.queue.counts()
+    lab.run(5.0)
+    assert (lab.now, lab.queue.counts().ready) == (5.0, 0)
+
+
+def test_a_worker_that_crashed_or_is_paused_does_nothing_until_it_is_resumed(lab: Lab) -> None:
+    lab.dispatch("pay", count=2)
+    lab.reserve(1)
+    lab.crash(1)
+    lab.pause(2)
+    lab.run(5.0)
+    assert lab.queue.counts().ready == 1
+    for act, why in ((lab.step, "worker 1 has crashed"), (lambda: lab.reserve(2), "worker 2 is paused")):
+        with pytest.raises(ValueError, match=why):
+            act()
+    lab.resume(1)
+    lab.resume(2)
+    assert [type(outcome) for outcome in lab.step_all()] == [Completed, Idle]
+
+
+def test_a_restart_loses_what_is_in_memory_and_nothing_else(lab: Lab) -> None:
+    lab.dispatch("pay", count=2)
+    lab.reserve(1)
+    lab.restart()
+    if lab.drivers == ("memory",):
+        assert (lab.queue.counts().depth, lab.queue.jobs()) == (0, [])
+        assert told(lab)[-1][1] == "cleared"
+    else:
+        assert lab.queue.counts()[:3] == (1, 0, 1)
+        lab.run(91.0)
+        assert lab.sides[0].ledger.doubled == []
+        assert lab.sides[0].ledger.balance == 2
+
+
+def test_rules_change_on_the_fly_and_back(quick: Lab) -> None:
+    quick.dispatch("broken", count=2)
+    quick.change_policy(tries=1, retry_after=5.0)
+    assert [type(outcome) for outcome in quick.step()] == [Failed]
+    quick.reserve(1)
+    assert quick.jump() == 5.0
+    quick.change_policy()
+    assert quick.policy == Policy(seed=7)
+
+
+def test_a_branch_repeats_the_past_and_goes_its_own_way(lab: Lab) -> None:
+    lab.dispatch("flaky", count=2)
+    lab.step(1)
+    here = len(lab.trace)
+    lab.advance(30.0)
+    lab.step(2)
+    with lab.branch(here) as other:
+        assert told(other) == told(lab)[:here]
+        other.step(2)
+        assert told(other)[here:] != told(lab)[here:]
+        assert len(lab.trace) > here
+    with lab.branch(name="whole") as whole:
+        assert whole.trace == lab.trace
+
+
+def test_a_refused_action_is_repeated_as_refused(quick: Lab) -> None:
+    quick.dispatch("pay")
+    with pytest.raises(UnknownHandler):
+        quick.dispatch("pya")
+    with pytest.raises(ValueError, match="holds no job"):
+        quick.complete(1)
+    quick.step()
+    with quick.branch() as other:
+        assert other.trace == quick.trace
+
+
+def test_a_saved_lab_is_made_again(tmp_path: Path) -> None:
+    with Lab(["memory", "sqlite"], seed=3, workers=3, policy=Policy(tries=2, retry_after=7.0)) as lab:
+        lab.dispatch("flaky", {"amount": 2}, count=3)
+        lab.reserve(2)
+        lab.run(200.0)
+        lab.retry()
+        file = lab.save(tmp_path / "lab.json")
+        with Lab.load(file, name="again") as again:
+            assert again.trace == lab.trace
+            assert again.policy == lab.policy
+            assert [side.driver for side in again.sides] == ["memory", "sqlite"]
+    for odd in ("{}", "[]", "no json", '{"qlab_lab": 99}', "\udcff"):
+        file.write_text(odd, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(ValueError, match="holds no saved lab|its form is 99"):
+            Lab.load(file, name="again")
+
+
+def test_drivers_in_lockstep_agree_until_the_list_goes_by_arrival() -> None:
+    with Lab(["sqlite", "redis", "redis_list"], seed=7) as lab:
+        lab.dispatch("pay", "first", delay=5.0)
+        lab.advance(6.0)
+        lab.dispatch("pay", "second")
+        lab.step()
+        assert [each.difference is None for each in lab.agreements] == [True, False]
+        assert "job 2 was appended when it was dispatched" in lab.agreements[1].why
+        assert len(lab.statements) == 3
+        assert [seen[0].language for seen in lab.statements] == ["SQL", "Lua", "Lua"]
+
+
+def test_what_only_one_driver_can_do_is_done_there() -> None:
+    with Lab(["memory", "memory://?order=arrival"]) as lab:
+        lab.dispatch("broken", delay=5.0)
+        lab.advance(6.0)
+        lab.dispatch("pay")
+        lab.change_policy(tries=1)
+        assert [type(outcome) for outcome in lab.step()] == [Failed, Completed]
+        assert lab.retry(1) == 1
+        assert [side.queue.counts().ready for side in lab.sides] == [2, 1]
+
+
+def test_a_scenario_is_played_and_reset(quick: Lab) -> None:
+    quick.play("all_kinds")
+    quick.run(200.0)
+    whole = quick.trace
+    quick.reset()
+    assert (len(quick.trace), quick.now) == (0, 0.0)
+    quick.run(100.0)
+    quick.run(100.0)
+    assert quick.trace == whole
+
+
+def test_a_handler_of_ones_own_is_on_every_driver() -> None:
+    with Lab(["memory", "sqlite"]) as lab:
+        seen = []
+        lab.handler("mine", tries=1)(lambda job: seen.append(job.payload))
+        lab.dispatch("mine", 5)
+        lab.step()
+        lab.restart()
+        lab.dispatch("mine", 6)
+        lab.step()
+        assert seen == [5, 5, 6, 6]
+
+
+def test_a_second_lab_of_the_same_name_closes_the_first() -> None:
+    first = Lab("sqlite", name="cell")
+    folder = Path(first.queue.driver.database.path).parent
+    with Lab("sqlite", name="cell"):
+        assert not folder.exists()
+        with pytest.raises(QueueClosed):
+            first.dispatch("pay")
+        first.close()
+
+
+def test_closing_leaves_no_server_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = []
+    real = EmbeddedServer
+
+    def started(*args: object, **how: object) -> EmbeddedServer:
+        servers.append(real(*args, **how))  # type: ignore[arg-type]
+        return servers[-1]
+
+    monkeypatch.setattr("qlab.side.EmbeddedServer", started)
+    with Lab("redis"):
+        assert Path(servers[0].socket).exists()
+    assert not Path(servers[0].folder).exists()
+    lab = Lab("redis", name="forgotten")
+    del lab
+    gc.collect()
+    assert not Path(servers[1].folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"driver": "postgres"}, "use redis, memory, sqlite"),
+        ({"driver": []}, "use redis, memory, sqlite"),
+        ({"workers": 0}, "workers is 0: use a number from 1 to 12"),
+        ({"workers": True}, "workers is True"),
+    ],
+)
+def test_a_lab_that_cannot_be_is_refused(how: dict[str, object], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Lab(**how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [0, -1, 5_001, 1.5, True])
+def test_how_many_is_checked_before_anything_is_stored(quick: Lab, count: int) -> None:
+    with pytest.raises(ValueError, match="use a number from 1 to 5,000"):
+        quick.dispatch("pay", count=count)
+    assert quick.queue.counts().depth == 0

@@ -281,9 +281,11 @@ class Lab:
         with self._acting("run", seconds=seconds) as told:
             until = self.now + duration(seconds, "seconds")
             limits = [math.inf if limit is None else limit for limit in most] or [math.inf] * len(self.sides)
+            first = self.sides[0].bench.run(until, most=limits[0], stopping=stopping)
+            others = limits[1:] if first is None else [first] * (len(limits) - 1)  # in lockstep, however the first went
             happened = [
-                side.bench.run(until, most=limit, stopping=stopping)
-                for side, limit in zip(self.sides, limits, strict=True)
+                first,
+                *(side.bench.run(until, most=limit) for side, limit in zip(self.sides[1:], others, strict=True)),
             ]
             if any(count is not None for count in happened):
                 told["most"] = happened

@@ -258,6 +258,26 @@ def test_a_run_that_was_stopped_before_it_began_does_nothing(front: Front) -> No
     assert front.board.lab.now == 1
 
 
+def test_stop_ends_a_run_between_two_jobs_and_on_every_driver_alike(labs: Callable[..., Lab]) -> None:
+    lab = labs(["memory", "sqlite"])
+    front, ran = Front(lab.board()), []
+
+    @lab.handler("stop")
+    def stop(job: Attempt) -> None:
+        ran.append(job.id)
+        if len(ran) == 5:
+            front.say("stop", run=1)
+
+    front.ask("dispatch_text", handler="stop", payload="", count=20)
+    front.ask("run", seconds=1, run=1)
+    assert len(lab.trace) < 60
+    assert lab.agreements[0].difference is None
+    front.ask("branch")
+    assert front.board.branches[0].lab.trace == lab.trace
+    front.ask("run", seconds=1, run=2)
+    assert [side.ledger.balance for side in lab.sides] == [20, 20]
+
+
 def test_nothing_runs_when_nothing_is_asked_for(front: Front) -> None:
     front.ask("dispatch_text", handler="pay", payload="")
     assert [thread for thread in threading.enumerate() if thread.name == "qlab-board"] == []

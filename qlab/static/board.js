@@ -847,6 +847,7 @@ function logPart(store) {
   function draw() {
     const problem = store.quiet || store.head.problem || store.hint;
     setText(trouble, problem);
+    setAttribute(trouble, "title", problem || null);
     trouble.hidden = !problem;
     const wrong = Boolean(store.quiet || store.head.problem);
     setAttribute(trouble, "class", wrong ? "trouble" : "trouble hint");

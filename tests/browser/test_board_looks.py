@@ -1,0 +1,135 @@
+"""How a board looks, and who can use it: themes, contrast, axe's rules, the keyboard, narrow screens, less motion."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.looks import audit, unreadable
+from browser.pages import LIMIT, Board, Notebook, ask, lab, settle
+
+Open = Callable[..., Notebook]
+
+FOLDS = ("Policy", "Scenario", "Statements", "Ledger", "Plots", "Jobs", "Files")
+
+FOCUSABLE = "button, input, select, textarea, a[href], summary, [tabindex]:not([tabindex='-1'])"
+
+
+WIDER = """(root) => {
+  const area = root.closest(".jp-OutputArea-output") || root.parentElement;
+  const right = area.getBoundingClientRect().right + 1, wider = [];
+  const scrolls = (element) => ["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(element).overflowX);
+  for (const element of [root, ...root.querySelectorAll("*")]) {
+    if (!element.checkVisibility() || element.getBoundingClientRect().right <= right) continue;
+    let parent = element.parentElement;
+    while (parent !== area && !scrolls(parent)) parent = parent.parentElement;
+    if (parent === area) wider.push(element.outerHTML.slice(0, 120));
+  }
+  if (area.scrollWidth > area.clientWidth + 1) wider.push(`${area.scrollWidth} px in ${area.clientWidth} px`);
+  return wider;
+}"""
+
+MOVING = """async (root) => {
+  let most = 0;
+  for (let i = 0; i < 30; i++) {
+    await new Promise((drawn) => requestAnimationFrame(drawn));
+    most = Math.max(most, document.getAnimations().filter((one) => root.contains(one.effect.target)).length);
+  }
+  return most;
+}"""
+
+
+def busy(notebook: Notebook) -> Board:
+    """Bring a board into a state with a job in every lane, and open all that it can show."""
+    board = notebook.board()
+    board.dispatch("broken")
+    board.press("Step worker 1", "Jump to next event", "Step worker 1", "Jump to next event", "Step worker 1")
+    board.shows(failed=1)
+    board.dispatch(count=3)
+    board.press("Step worker 1", "Reserve worker 1")
+    board.dispatch("slow", delay="20")
+    board.shows(delayed=1, ready=1, done=1, failed=1)
+    for fold in FOLDS:
+        board.toggle(fold)
+    expect(board.root.get_by_role("img").first).to_be_visible(timeout=LIMIT * 1000)
+    return board
+
+
+def test_is_readable_in_both_themes_and_on_a_narrow_screen(open_notebook: Open, subtests: pytest.Subtests) -> None:
+    notebook = open_notebook(lab("sqlite"), viewport={"width": 1280, "height": 2600}, device_scale_factor=2)
+    notebook.run_all()
+    board = busy(notebook)
+    for theme in ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Light"):
+        notebook.theme(theme)
+        with subtests.test("contrast", theme=theme):
+            assert unreadable(board.root) == []
+        with subtests.test("axe", theme=theme):
+            found = audit(board.root)
+            assert found.violations == []
+            assert len(found.passes) > 10
+    with subtests.test("narrow"):
+        # Beside the file browser there is no room: a person on a small screen closes it.
+        ask(notebook.page, "() => window.jupyterapp.shell.collapseLeft()")
+        notebook.page.set_viewport_size({"width": 400, "height": 900})
+        settle(notebook.page)
+        assert ask(notebook.board().root, WIDER) == []
+
+
+def test_keys_stay_in_the_board(open_notebook: Open) -> None:
+    notebook = open_notebook(lab("sqlite"), "'the cell below'", "'the last cell'")
+    notebook.run_all()
+    board = busy(notebook)
+    cells = notebook.cells
+    for control in board.root.locator(FOCUSABLE).all():
+        if control.is_visible() and control.is_enabled():
+            name = ask(control, "(element) => element.outerHTML")
+            control.focus()
+            for key in ("a", "x", "d", "d"):
+                notebook.page.keyboard.press(key)
+            assert notebook.cells == cells, name
+
+
+def test_is_for_everyone(open_notebook: Open, subtests: pytest.Subtests) -> None:
+    notebook = open_notebook(lab("sqlite"))
+    notebook.run_all()
+    board = notebook.board()
+
+    with subtests.test("the keyboard alone"):
+        focused = "(root) => root.contains(document.activeElement) ? document.activeElement.textContent.trim() : null"
+        board.root.locator(FOCUSABLE).first.focus()
+        reached = []
+        while (name := ask(board.root, focused)) is not None and len(reached) < 80:
+            reached.append(name)
+            notebook.page.keyboard.press("Tab")
+        buttons = """(root) => [...root.querySelectorAll("button:enabled, summary")]
+          .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
+        assert set(ask(board.root, buttons)) <= set(reached)
+        board.button("Dispatch").press("Enter")
+        board.shows(ready=1)
+        board.button("Step worker 1").press(" ")
+        board.shows(done=1)
+        expect(board.button("Step worker 1")).to_be_focused()
+
+    with subtests.test("less motion"):
+        settle(notebook.page)
+        notebook.page.emulate_media(reduced_motion="reduce")
+        board.dispatch(count=5)
+        board.press("Step worker 1")
+        assert ask(board.root, MOVING) == 0
+        board.shows(done=2)
+
+    with subtests.test("one voice, and not at every change"):
+        spoken = board.root.locator("[aria-live='polite'], [role='status']")
+        expect(spoken).to_have_count(1)
+        ask(
+            spoken,
+            """(region) => {
+              window.qlabSpoken = [];
+              new MutationObserver(() => window.qlabSpoken.push(region.textContent))
+                .observe(region, { subtree: true, childList: true, characterData: true });
+            }""",
+        )
+        notebook.kernel("lab.dispatch('pay', count=20)\nfor _ in range(20):\n    lab.step(1)")
+        board.shows(done=22)
+        notebook.page.wait_for_function("() => window.qlabSpoken.length > 0", timeout=LIMIT * 1000)
+        assert ask(notebook.page, "() => window.qlabSpoken.length") <= 4

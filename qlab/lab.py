@@ -107,6 +107,8 @@ class Lab:
 
     def _lay(self) -> None:
         """Lay everything out anew: empty stores, the clock at 0."""
+        for side in self.sides:
+            side.close()
         self.sides = tuple(
             Side(store, workers=self._workers, policy=self._first_policy, seed=self.seed)
             for store in self._stores.fresh()

@@ -181,7 +181,8 @@ const SAYS = {
   superseded(e, events, i) {
     const other = earlier(events, i, e.job, ["reserved"]);
     const taken = other && other.attempt !== e.attempt ? `${who(other)} reserved it at ${s(other.at)}` : "it is not its own any more";
-    return `job ${e.job}: ${who(e)} came too late to ${e.detail} it, because ${taken}; the store changed nothing, but the handler did run`;
+    const again = e.detail === "extend" ? "" : ", but its handler did run, once more: what that did stays done";
+    return `job ${e.job}: ${who(e)} came too late to ${e.detail} it, because ${taken}; the store changed nothing${again}`;
   },
   retried: (e) => `${e.job === null ? e.detail : `job ${e.job}`} (${e.name}): taken from the failed jobs, to be tried again`,
   forgotten: (e) => `${e.job === null ? e.detail : `job ${e.job}`}: forgotten, its row is deleted`,
@@ -441,13 +442,14 @@ function release(store) {
 
 // -- small tools for elements ------------------------------------------------------------------------------------------
 
+const SUPPRESS = "data-lm-suppress-shortcuts";
 const FOCUSABLE = ["button", "select", "input", "textarea", "summary"];
 
 /** Make an element: attributes, `on…` listeners, children. Text is only ever set as text. */
 function h(tag, attributes = {}, ...children) {
   const el = document.createElement(tag);
   // JupyterLab must not take a key for its own while one of these has the focus: `d d` would delete the learner's cell.
-  if (FOCUSABLE.includes(tag) || "tabindex" in attributes) el.setAttribute("data-lm-suppress-shortcuts", "true");
+  if (FOCUSABLE.includes(tag) || "tabindex" in attributes) el.setAttribute(SUPPRESS, "true");
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value !== false && value !== null && value !== undefined) el.setAttribute(name, value === true ? "" : value);
@@ -596,8 +598,9 @@ function card(seen, where, now, how = "") {
 function ghost(state, hand, now) {
   const seen = state.jobs.get(hand.job);
   const taken = seen && (seen.attempts !== hand.attempt || seen.settled);
-  const note = taken ? "it is another's now" : "still works on it";
-  const when = `${about(now - hand.until)} late`;
+  const done = seen?.settled ? "another has settled it" : "it is another's now";
+  const note = taken ? done : "still works on it";
+  const when = now > hand.until ? `${about(now - hand.until)} late` : "ran out";
   const key = `late ${hand.job} ${hand.attempt}`;
   return { key, id: hand.job, name: seen?.name ?? "", look: "late", when, note, bar: null, attempts: hand.attempt };
 }
@@ -627,6 +630,7 @@ function drawCard(store, el, item) {
   const pips = `${item.attempts}/${Math.max(tries, item.attempts)}`;
   if (el.pips.dataset.shown !== pips) {
     el.pips.dataset.shown = pips;
+    el.pips.title = tries ? `attempt ${item.attempts} of ${tries}` : `attempt ${item.attempts}`;
     const total = Math.max(tries, item.attempts);
     if (total > 6 || !tries) el.pips.replaceChildren(item.attempts ? `×${item.attempts}` : "");
     else el.pips.replaceChildren(...Array.from({ length: total }, (_, i) => h("i", { class: i < item.attempts ? "used" : "" })));
@@ -757,9 +761,9 @@ function workerPart(store, number) {
   const name = `worker ${number}`;
   const act = (text, verb, about, className = "") =>
     button(text, () => store.ask(verb, { worker: number }), { "aria-label": `${text} ${name}`, "data-about": about, class: `small ${className}` });
-  const step = act("Step", "step", "reserve the next job, run its handler and settle it; or end the job that it holds", "primary");
+  const step = act("Step", "step", "reserve the next job, run its handler and complete it; or do that with the job that it holds", "primary");
   const reserve = act("Reserve", "reserve", "take the next job and stop there");
-  const complete = act("Complete", "complete", "run and settle the job that it holds, however late");
+  const complete = act("Complete", "complete", "run the handler of the job that it holds, then tell the store that it is done, however late");
   const crash = act("Crash", "crash", "vanish with the job that it holds; the store is not told");
   const pause = button("Pause", () => store.ask(stopped ? "resume" : "pause", { worker: number }),
     { "data-about": "stand still, with the job that it holds", class: "small pause" });
@@ -853,7 +857,7 @@ function logPart(store) {
     setAttribute(trouble, "class", wrong ? "trouble" : "trouble hint");
     setAttribute(el, "class", wrong ? "log wrong" : "log");
     const told = shown();
-    if (!told.length) told.push({ at: null, text: "Dispatch a job, then let a worker step. Time moves only when you move it." });
+    if (!told.length) told.push({ at: null, text: "Dispatch a job. Step runs one at once; Reserve only takes it, so that you can see what happens in between. Time moves only when you move it." });
     while (lines.children.length < 4) lines.append(h("li", {}, h("span", { class: "at" }), h("span", {})));
     [...lines.children].forEach((line, i) => {
       setText(line.firstChild, told[i] && told[i].at !== null ? s(told[i].at) : "");
@@ -1199,7 +1203,9 @@ function helpPart() {
   const toggle = button("?", () => show(panel.hidden), { "aria-label": "Key help", "aria-expanded": "false", "aria-controls": panel.id, class: "small round" });
   const show = (on) => { panel.hidden = !on; toggle.setAttribute("aria-expanded", String(on)); };
   const keys = (event) => {
-    event.stopPropagation();
+    // The notebook's command keys (a, x, d d) must not reach it; its shortcuts with Ctrl or Meta, such as saving, may.
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+    if (event.key === "Control" || event.key === "Meta") event.target.removeAttribute(SUPPRESS);
     const types = event.target.matches("input:not([type=range]), textarea, select");
     if (event.key === "?" && !types) show(panel.hidden);
     if (event.key === "Escape" && !panel.hidden) show(false);
@@ -1222,6 +1228,9 @@ function draw(store, el, more = null) {
   const help = helpPart();
   const root = h("div", { class: "qlab", role: "group" });
   root.addEventListener("keydown", help.keys);
+  for (const over of ["keyup", "focusout"]) {
+    root.addEventListener(over, ({ target }) => { if (target.matches(FOCUSABLE.join())) target.setAttribute(SUPPRESS, "true"); });
+  }
   root.addEventListener("qlab-why", (event) => {
     event.stopPropagation(); // a branch's board is inside this one
     store.say(event.detail);

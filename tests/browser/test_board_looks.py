@@ -29,6 +29,18 @@ WIDER = """(root) => {
   return wider;
 }"""
 
+CUT_OFF = """(element) => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  const cut = [], board = element.closest("[role=group][aria-label^='qlab board']");
+  for (let parent = element; parent !== board; parent = parent.parentElement) {
+    const frame = parent.getBoundingClientRect();
+    const out = [...range.getClientRects()].filter((box) => box.height && box.bottom > frame.bottom + 4);
+    if (out.length && getComputedStyle(parent).overflow !== "visible") cut.push(parent.outerHTML);
+  }
+  return cut;
+}"""
+
 MOVING = """async (root) => {
   let most = 0;
   for (let i = 0; i < 30; i++) {
@@ -73,6 +85,10 @@ def test_is_readable_in_both_themes_and_on_a_narrow_screen(open_notebook: Open, 
         notebook.page.set_viewport_size({"width": 400, "height": 900})
         settle(notebook.page)
         assert ask(notebook.board().root, WIDER) == []
+    with subtests.test("the latest event is told whole"):
+        latest = notebook.board().root.get_by_role("list", name="what happened").get_by_role("listitem").first
+        expect(latest).to_contain_text("because it was given a delay")
+        assert ask(latest, CUT_OFF) == []
 
 
 def test_keys_stay_in_the_board(open_notebook: Open) -> None:
@@ -87,6 +103,12 @@ def test_keys_stay_in_the_board(open_notebook: Open) -> None:
             for key in ("a", "x", "d", "d"):
                 notebook.page.keyboard.press(key)
             assert notebook.cells == cells, name
+    # What is meant for JupyterLab still reaches it: otherwise the browser would offer to save its page.
+    board.button("+1 s").focus()
+    notebook.page.keyboard.press("Control+s")
+    notebook.page.wait_for_function(
+        "() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=LIMIT * 1000
+    )
 
 
 def test_is_for_everyone(open_notebook: Open, subtests: pytest.Subtests) -> None:

@@ -240,9 +240,14 @@ def _arm(queue: Queue, tally: _Tally, folder: Path, files: Sequence[str], *, kil
 
 
 def _trace(events: Iterable[Event], epoch: float) -> Trace:
-    """Put what several processes saw in the order of time, from 0 s at the start; at one moment, dispatches first."""
-    shifted = (_shifted(event, epoch) for event in events)
-    return Trace(sorted(shifted, key=lambda event: (event.at, event.kind is not Kind.DISPATCHED)))
+    """Put what several processes saw in the order of time, from 0 s at the start; at one moment, dispatches first.
+
+    A worker may have read the clock a few microseconds before the job that it then got was dispatched by another.
+    """
+    shifted = [_shifted(event, epoch) for event in events]
+    begun = {event.job: event.at for event in shifted if event.kind is Kind.DISPATCHED}
+    ordered = (event._replace(at=max(event.at, begun.get(event.job, event.at))) for event in shifted)
+    return Trace(sorted(ordered, key=lambda event: (event.at, event.kind is not Kind.DISPATCHED)))
 
 
 def _shifted(event: Event, epoch: float) -> Event:

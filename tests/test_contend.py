@@ -452,3 +452,9 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert monotonic() < deadline, "it did not come about"
         pause(0.005)
+
+
+def test_no_reservation_stands_before_its_dispatch_though_a_worker_read_the_clock_early() -> None:
+    reserved = Event(10.0, Kind.RESERVED, 1, "scan", 1, "worker 2", since=10.0, until=100.0)
+    told = _trace([reserved, Event(10.5, Kind.DISPATCHED, 1, "scan", until=10.5)], 10.0)
+    assert [(event.at, str(event.kind)) for event in told] == [(0.5, "dispatched"), (0.5, "reserved")]

@@ -25,6 +25,8 @@ def test_the_example_runs_and_prints_what_its_comments_say(
     names: dict[str, object] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
+    for name in ("queue", "mails", "shop"):
+        names[name].close()  # type: ignore[attr-defined]
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)  # (.*)", README)
     assert len(printed) == len(promised) == 2

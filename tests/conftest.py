@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tried import Tried
 
 from qlab import Queue, SimulatedClock, drivers
 from qlab.driver import Driver
@@ -115,6 +116,41 @@ def program(kind: str) -> dict[str, Any]:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--deep", action="store_true", help="run the long profiles, and say what was tried")
+
+
+_tried = pytest.StashKey[Tried]()
+_scenarios = pytest.StashKey[set[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_tried], config.stash[_scenarios] = Tried(), set()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.config.stash[_scenarios].update(mark.args[0] for mark in item.iter_markers("scenario"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := list(config.stash[_tried].lines()):
+        terminalreporter.section("what was tried")
+        terminalreporter.line("\n".join(lines))
+        terminalreporter.line(f"\n{len(config.stash[_scenarios])} scenarios of the bug catalogue")
+
+
+@pytest.fixture
+def tried(request: pytest.FixtureRequest) -> Tried:
+    """Where a test counts what it tried."""
+    return request.config.stash[_tried]
+
+
+@pytest.fixture(scope="session")
+def deep(request: pytest.FixtureRequest) -> bool:
+    """Whether the long profiles were asked for."""
+    return bool(request.config.getoption("--deep"))
 
 
 @pytest.fixture(scope="session")

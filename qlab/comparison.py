@@ -1,6 +1,5 @@
 """The same work on several drivers: in simulated time for what happens, in real time for how fast."""
 
-import logging
 import os
 import platform
 import shutil
@@ -27,6 +26,7 @@ from qlab.errors import MissingRequirement, QlabError
 from qlab.escape import html
 from qlab.explanation import Agreement, agreement
 from qlab.library import DEFAULT_LIMIT, default_folder, python_files
+from qlab.log import log
 from qlab.scenario import Scenario, named
 from qlab.simulation import Run, simulate
 from qlab.tokens import Tokens
@@ -45,7 +45,6 @@ MOST_WORKERS = 64
 """How many worker processes one arm may have."""
 
 _SIMULATED_PART = 0.05
-_log = logging.getLogger("qlab")
 
 Progress = Callable[[float, str], None]
 
@@ -214,7 +213,7 @@ class _Stores:
             if self._redis is not None:
                 self._remove()
         except QlabError as problem:
-            _log.warning("keys that start with %s may be left on the server: %s", self._prefix, problem)
+            log.warning("keys that start with %s may be left on the server: %s", self._prefix, problem)
         finally:
             try:
                 if self._server is not None:

@@ -32,7 +32,8 @@ def traceback_text(error: BaseException) -> str:
     try:
         lines = _traceback.format_exception(error)
     except BaseException:  # noqa: BLE001 - formatting asks the exception for its text, which may raise anything
-        lines = [*_traceback.format_tb(error.__traceback__), error_text(error)]
+        frames = BaseException.__dict__["__traceback__"].__get__(error)  # its class may hide its own
+        lines = [*_traceback.format_tb(frames), error_text(error)]
     return storable("".join(lines), _TRACEBACK_LIMIT)
 
 

@@ -1,7 +1,6 @@
 """The rules of a queue: how many tries, how long between them, and how long a reservation lasts."""
 
 import inspect
-import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,8 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from qlab.clock import duration, us
-
-_log = logging.getLogger("qlab")
+from qlab.log import log
 
 Backoff = Sequence[float] | Callable[[int], float]
 
@@ -85,7 +83,7 @@ class Policy:
             if math.isnan(seconds):
                 raise ValueError("it returned NaN")
         except Exception as error:  # noqa: BLE001 - a user's function: whatever it does, no job may be lost
-            _log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error)
+            log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error)
             return self.cap
         return min(max(seconds, 0.0), self.cap)
 

@@ -1,6 +1,5 @@
 """The queue: dispatch jobs, step workers with `work_once`, look at what failed, try it again."""
 
-import logging
 import math
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from qlab.driver import Counts, Driver, Statement
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnknownFailedJob, UnusableStore
 from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
+from qlab.log import log
 from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Registry, Tries, checked_name
@@ -28,7 +28,6 @@ Item = TypeVar("Item")
 CHUNK = 500
 """How many jobs `dispatch_many` stores in one transaction or script."""
 
-_log = logging.getLogger("qlab")
 
 _FAILED_AT_ONCE = 100
 
@@ -298,7 +297,7 @@ class Queue:
         self._check_open()
         now = self.clock.now()
         if force:
-            _log.warning("queue=%s: recovers every reservation; a worker that is alive is robbed of its job", self.name)
+            log.warning("queue=%s: recovers every reservation; a worker that is alive is robbed of its job", self.name)
         recovered = self.driver.recover(self.name, now=now, force=force)
         for job in recovered:
             self.trace.record(now, Kind.RECOVERED, job.id, job.name, job.attempts, until=job.available_at)

@@ -1,13 +1,13 @@
 """One step of a worker: reserve, run, settle, record. Everything that works a queue goes through here."""
 
 import inspect
-import logging
 import math
+import os
 import random
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from qlab.clock import Clock, SystemClock, duration, pause
 from qlab.driver import Driver
@@ -22,6 +22,7 @@ from qlab.errors import (
 )
 from qlab.escape import error_text, traceback_text
 from qlab.job import Attempt, AttemptVerbs, Release, Reservation
+from qlab.log import log
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
 from qlab.policy import Policy
 from qlab.registry import Registry
@@ -34,7 +35,6 @@ _NO_ANSWER = (DriverUnavailable, UnusableStore, QueueClosed)
 _REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
-_log = logging.getLogger("qlab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,16 @@ class Steps:
 
     def _as(self, now: float | None, worker: str, act: Callable[[], Result]) -> Result:
         """Let a part of a handler run; what it asks for is done at its moment and in its worker's name."""
-        running = self._running
+        running, process = self._running, os.getpid()
         before = getattr(running, "now", None), getattr(running, "worker", "")
         running.now, running.worker = now, worker
         try:
-            return act()
+            acted = act()
         finally:
             running.now, running.worker = before
+        if os.getpid() != process:
+            _end_child(acted)
+        return acted
 
     # -- settling --
 
@@ -195,7 +198,7 @@ class Steps:
             self.failed[job.uid] = job.id
             if len(self.failed) > _REMEMBERED:
                 del self.failed[next(iter(self.failed))]
-            _log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
+            log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
         return outcome
 
     def _tell(
@@ -263,8 +266,8 @@ class Steps:
 
     def _at(self, now: float | None) -> float:
         moment = self.clock.now() if now is None else self.clock.moment(now)
-        if moment == math.inf:
-            raise ValueError("now is inf: use a moment that comes")
+        if not math.isfinite(moment):
+            raise ValueError(f"now is {moment}: use a moment that comes")
         return moment
 
 
@@ -289,12 +292,23 @@ def _stepped(steps: Generator[Any, Any, Any]) -> float | Ended:
         return Ended(error=error)
 
 
+def _end_child(acted: object) -> NoReturn:
+    """End a process that a handler has forked and that came back out of it: it would become a second worker.
+
+    It skips what is done at an exit, as each fork should: that is the parent's to do.
+    """
+    error = acted.error if isinstance(acted, Ended) else None
+    code = error.code if isinstance(error, SystemExit) else "it came back from the handler that had forked it"
+    log.error("process %s ends: %s", os.getpid(), error_text(error) if error else code)
+    os._exit(code if isinstance(code, int) else code is not None)
+
+
 def _close(steps: Generator[Any, Any, Any]) -> None:
     try:
         steps.close()
     except BaseException as error:  # noqa: BLE001 - as above
         _let_through(error)
-        _log.warning("a handler that was stopped half way raised %s", error_text(error))
+        log.warning("a handler that was stopped half way raised %s", error_text(error))
 
 
 def _let_through(error: BaseException) -> None:

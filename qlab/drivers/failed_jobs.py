@@ -13,7 +13,6 @@ and after looking again in the store. A note is `file:id:uid`, because the store
 the same number is another row.
 """
 
-import logging
 import math
 import threading
 from abc import abstractmethod
@@ -29,8 +28,7 @@ from qlab.drivers.database import MEMORY, Database, Transaction
 from qlab.errors import NoQueueThere, QlabError
 from qlab.escape import without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
-
-_log = logging.getLogger("qlab")
+from qlab.log import log
 
 
 class Failing(NamedTuple):
@@ -183,7 +181,7 @@ class StagedFailures(Driver):
         try:
             self._finish(reservation.job.queue)
         except QlabError as problem:
-            _log.warning("job=%s is failed; its row will be written later: %s", reservation.job.id, problem)
+            log.warning("job=%s is failed; its row will be written later: %s", reservation.job.id, problem)
         return True
 
     def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:

@@ -1,0 +1,28 @@
+"""What qlab says in the log, under the name `qlab`: a log that goes wrong must not stop a worker."""
+
+import logging
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    Adapter = logging.LoggerAdapter
+
+
+class Log(Adapter):
+    """A logger whose handlers and filters may raise what they like: it is shown on stderr, and work goes on."""
+
+    def log(self, level: int, msg: object, *args: object, **how: Any) -> None:
+        """Log, as a logger does."""
+        try:
+            super().log(level, msg, *args, **how | {"stacklevel": 3})
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            traceback.print_exception(error, file=sys.stderr)
+
+
+log = Log(logging.getLogger("qlab"), {})

@@ -47,6 +47,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else _visible(c) for c in text)
 
 
+def one_line(text: str) -> str:
+    """Make control characters and line ends visible, so that no text can forge a line of a log."""
+    return "".join(c if c.isprintable() else _visible(c) for c in text)
+
+
 def without_password(url: str) -> str:
     """Write an address for people: whatever may be a password in it becomes `***`, also where it is mistyped."""
     safe = re.sub(r"(?i)((?:^|[?&])[^=&]*pass\w*=)[^&]*", r"\1***", url)

@@ -1,10 +1,12 @@
-"""What qlab says in the log, under the name `qlab`: a log that goes wrong must not stop a worker."""
+"""What qlab says in the log, under the name `qlab`: one line each time, and a log that goes wrong stops no worker."""
 
 import logging
 import sys
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any
+
+from qlab.escape import one_line
 
 if TYPE_CHECKING:
     Adapter = logging.LoggerAdapter[logging.Logger]
@@ -18,7 +20,8 @@ class Log(Adapter):
     def log(self, level: int, msg: object, *args: object, **how: Any) -> None:
         """Log, as a logger does."""
         try:
-            super().log(level, msg, *args, **how | {"stacklevel": 3})
+            safe = (one_line(arg) if isinstance(arg, str) else arg for arg in args)
+            super().log(level, msg, *safe, **how | {"stacklevel": 3})
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise

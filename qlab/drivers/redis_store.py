@@ -330,7 +330,7 @@ class RedisStore(StagedFailures):
             "Lua",
             verb,
             "\n".join(lua(self.layout, file) for file in files),
-            f"KEYS {self._tag(queue)}* ARGV {argv}",
+            f"KEYS {shortened(self._tag(queue), 300)}* ARGV {argv}",
         )
 
     # -- replies --

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from qlab.clock import duration, us
+from qlab.escape import error_text
 from qlab.log import log
 
 Backoff = Sequence[float] | Callable[[int], float]
@@ -82,8 +83,10 @@ class Policy:
             seconds = float(backoff(attempts))
             if math.isnan(seconds):
                 raise ValueError("it returned NaN")
-        except Exception as error:  # noqa: BLE001 - a user's function: whatever it does, no job may be lost
-            log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error_text(error))
             return self.cap
         return min(max(seconds, 0.0), self.cap)
 

@@ -40,6 +40,20 @@ end
 
 local function id_at(place) return string.sub(place, 18) end
 
+local function anew(uid, name, body, now, available_at)   -- a job that stands in no set yet, nor is its row saved
+  local row = {id = text(redis.call('HINCRBY', COUNTERS, 'id', 1)), uid = uid, name = name, attempts = 0, entry = 1,
+               dispatched_at = tonumber(now), available_at = tonumber(available_at), seq = next_seq()}
+  redis.call('HSET', BODIES, row.id, body)
+  redis.call('HSET', UIDS, uid, row.id)
+  return row
+end
+
+local function stage(row, now, attempts, error, traceback)   -- move a job that stands in no set any more to FAILING
+  redis.call('HSET', FAILING, row.uid, cmsgpack.pack({text(next_seq()), row.uid, row.token, row.name,
+             redis.call('HGET', BODIES, row.id), attempts, error, traceback, text(row.dispatched_at), now}))
+  forget(row)
+end
+
 local function described(row)
   return {tonumber(row.id), row.uid, row.name, redis.call('HGET', BODIES, row.id), row.attempts, row.dispatched_at,
           row.available_at, row.reserved_at or false, row.claimable_since or false, row.ran_out and 1 or 0, row.seq}

@@ -4,9 +4,7 @@
 -- returns 1, or 0 where the reservation was superseded
 local row = held(ARGV[1], ARGV[2])
 if not row then return 0 end
-redis.call('HSET', FAILING, row.uid, cmsgpack.pack({text(next_seq()), row.uid, row.token, row.name,
-           redis.call('HGET', BODIES, row.id), ARGV[4], ARGV[5], ARGV[6], text(row.dispatched_at), ARGV[3]}))
 redis.call('ZREM', RUN_OUT, place(row))
 redis.call('ZREM', RESERVED, place(row))
-forget(row)
+stage(row, ARGV[3], ARGV[4], ARGV[5], ARGV[6])
 return 1

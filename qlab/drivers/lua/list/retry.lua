@@ -9,14 +9,11 @@ for i = 2, #ARGV, 4 do
   local noted = redis.call('SADD', RETRIED, ARGV[i]) == 0
   local there = redis.call('HGET', UIDS, uid)
   if not noted and not there then
-    there = text(redis.call('HINCRBY', COUNTERS, 'id', 1))
-    local row = {id = there, uid = uid, name = ARGV[i + 2], dispatched_at = tonumber(ARGV[1]), attempts = 0,
-                 available_at = tonumber(ARGV[1]), seq = next_seq(), entry = 1}
+    local row = anew(uid, ARGV[i + 2], ARGV[i + 3], ARGV[1], ARGV[1])
     redis.call('HDEL', FAILING, uid)
-    redis.call('HSET', BODIES, there, ARGV[i + 3])
-    redis.call('HSET', UIDS, uid, there)
     redis.call('RPUSH', READY, item(row))
     save(row)
+    there = row.id
   end
   table.insert(jobs, not noted and described(load(there)) or 0)
 end

@@ -10,14 +10,10 @@ for i = 2, #ARGV, 4 do
   elseif redis.call('HEXISTS', FAILING, uid) == 1 then
     table.insert(pushed, 0)
   else
-    local id = text(redis.call('HINCRBY', COUNTERS, 'id', 1))
-    local row = {id = id, uid = uid, name = ARGV[i + 1], dispatched_at = tonumber(ARGV[1]), attempts = 0,
-                 available_at = tonumber(ARGV[i + 3]), seq = next_seq(), entry = 0}
-    redis.call('HSET', BODIES, id, ARGV[i + 2])
-    redis.call('HSET', UIDS, uid, id)
+    local row = anew(uid, ARGV[i + 1], ARGV[i + 2], ARGV[1], ARGV[i + 3])
     redis.call('ZADD', AVAILABLE, ARGV[i + 3], place(row))
     save(row)
-    table.insert(pushed, tonumber(id))
+    table.insert(pushed, tonumber(row.id))
   end
 end
 return pushed

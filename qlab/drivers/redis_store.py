@@ -1,6 +1,7 @@
 """What both Redis layouts share: the client, the keys, how a script is called, and what the server's errors mean."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ REPLY_WAIT = 10.0
 """How many seconds an answer is waited for, unless the address says otherwise."""
 
 _PAGE = 500
+_log = logging.getLogger("qlab")
 _MEANINGS = {
     "NOAUTH": "the server wants a password: put it into the address, redis://:PASSWORD@host",
     "WRONGPASS": "the server refused the user or the password of the address",
@@ -146,6 +148,8 @@ class RedisStore(StagedFailures):
         return bool(self._call("extend", job.queue, job.id, reservation.token, us(now) + us(seconds)))
 
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
+        if mended := list(self._pages("mend", queue, int(force))):
+            _log.warning("queue=%s: put back %s jobs that stood in no set: were keys deleted?", queue, len(mended))
         recovered: list[Job] = []
         while True:
             page = self._call("recover", queue, us(now), "+inf" if force else us(now))
@@ -268,10 +272,10 @@ class RedisStore(StagedFailures):
             f"{self}: the answer to {verb} is {reply!r}: is something else between qlab and the server?"
         )
 
-    def _pages(self, verb: str, queue: str) -> Iterator[Any]:
+    def _pages(self, verb: str, queue: str, *values: object) -> Iterator[Any]:
         cursor = "0"
         while True:
-            page = self._call(verb, queue, cursor)
+            page = self._call(verb, queue, cursor, *values)
             yield from page[1:]
             cursor = _text(page[0])
             if cursor == "0":

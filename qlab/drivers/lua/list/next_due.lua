@@ -2,7 +2,8 @@
 -- KEYS: the queue's keys, as redis_list.py maps them
 -- ARGV: now
 -- returns the moment as text, or nil
-if redis.call('HLEN', ROWS) > redis.call('ZCARD', DELAYED) + redis.call('ZCARD', RESERVED) then return ARGV[1] end
+local aside = redis.call('ZCARD', DELAYED) + redis.call('ZCARD', RESERVED)
+if redis.call('LLEN', READY) > 0 and redis.call('HLEN', ROWS) > aside then return ARGV[1] end
 local delayed = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
 local reserved = redis.call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')[2]
 if delayed and reserved then return tonumber(delayed) < tonumber(reserved) and delayed or reserved end

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from clusters import ClusterOfThree
 from tried import Tried
 
 from qlab import Queue, SimulatedClock, drivers
@@ -50,7 +51,14 @@ DRIVERS = (
     *(Store(f"redis_list-{server}", _REDIS % "list", server, order="arrival") for server in _SERVERS),
 )
 
-_BY_NAME = {store.name: store for store in DRIVERS}
+CLUSTERS = tuple(
+    Store(f"redis_{layout}-cluster-{server}", _REDIS % layout, f"cluster-{server}", order)
+    for layout, order in (("zset", "available_at"), ("list", "arrival"))
+    for server in _SERVERS
+)
+"""The Redis drivers on a cluster of three, for the tests of test_cluster.py."""
+
+_BY_NAME = {store.name: store for store in (*DRIVERS, *CLUSTERS)}
 
 ONE_OF_EACH = ("memory", "memory-arrival", "sqlite", "redis_zset-valkey", "redis_list-valkey")
 """For what is slow, or cannot depend on the server: each driver once."""
@@ -84,12 +92,13 @@ class Servers:
     """One server of each kind for the whole session, started when it is first asked for."""
 
     def __init__(self) -> None:
-        self._running: dict[str, EmbeddedServer] = {}
+        self._running: dict[str, Any] = {}
         self._open = ExitStack()
 
-    def __getitem__(self, kind: str) -> EmbeddedServer:
+    def __getitem__(self, kind: str) -> Any:
         if kind not in self._running:
-            self._running[kind] = self._open.enter_context(EmbeddedServer(**program(kind)))
+            start = ClusterOfThree if kind.startswith("cluster-") else EmbeddedServer
+            self._running[kind] = self._open.enter_context(start(**program(kind.removeprefix("cluster-"))))
         return self._running[kind]
 
     def close(self) -> None:

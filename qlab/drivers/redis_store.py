@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from redis.retry import Retry
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Statement
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
+from qlab.drivers.redis_cluster import Cluster
 from qlab.drivers.statements import lua, script
 from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnexpectedReply, UnusableStore
 from qlab.escape import shortened, without_password
@@ -39,15 +40,18 @@ _MEANINGS = {
     "READONLY": "this server is a replica: use the address of the primary",
     "CROSSSLOT": "the keys of one queue must share a slot: choose a prefix without braces",
     "CLUSTERDOWN": "the cluster is down",
-    "MOVED": "this is one node of a cluster",
+    "MOVED": "the queue's slot is on another node at each try: try again in a moment",
+    "ASK": "the queue's slot is being moved to another node: try again in a moment",
+    "TRYAGAIN": "the queue's slot is being moved to another node: try again in a moment",
 }
 
 
 class RedisStore(StagedFailures):
-    """A store on a server that speaks Redis's protocol: tested with Redis 7.0 and 8.2, and Valkey 9.1.
+    """A store on a server that speaks Redis's protocol, or on a cluster: tested with Redis 7.0 and 8.2, and Valkey 9.1.
 
     Args:
-        client: A client; the driver makes connections of its own like the client's, which never resend by themselves.
+        client: A client, of any node of a cluster; the driver makes connections of its own like the client's, which
+            never resend by themselves.
         failed_jobs: The table for failed jobs, as `sqlite:///path`.
         prefix: What every key starts with; with `APP_ENV=production` it must be given.
         url: The address that opens the same store again.
@@ -63,7 +67,7 @@ class RedisStore(StagedFailures):
 
     def __init__(
         self,
-        client: "redis.Redis",
+        client: "redis.Redis | redis.RedisCluster",
         *,
         failed_jobs: str = "sqlite:///qlab.db",
         prefix: str | None = None,
@@ -72,7 +76,9 @@ class RedisStore(StagedFailures):
     ) -> None:
         self.prefix = check_prefix(prefix)
         super().__init__(FailedJobs(failed_jobs))
-        self._client = _own(client)
+        if isinstance(client, redis.RedisCluster):
+            client = client.get_redis_connection(client.get_default_node())
+        self._client: redis.Redis | Cluster = _own(client)
         self._on_close = on_close
         self._tokens = Tokens()
         self._closed = False
@@ -80,6 +86,8 @@ class RedisStore(StagedFailures):
         self.url = url or _url_of(client, self)
         try:
             self.info = self._ask("INFO", "server")
+            if self._is_cluster:
+                self._client = self._cluster(self._client)
         except BaseException:
             self._client.close()
             raise
@@ -88,7 +96,8 @@ class RedisStore(StagedFailures):
     def description(self) -> str:
         """Product, version and settings, such as `Redis 7.0.15, AOF everysec, layout=zset`."""
         product = ("Valkey", "valkey_version") if "valkey_version" in self.info else ("Redis", "redis_version")
-        return f"{product[0]} {self.info.get(product[1], '?')}, {self.persistence}, layout={self.layout}"
+        cluster = ", cluster" if self._is_cluster else ""
+        return f"{product[0]} {self.info.get(product[1], '?')}{cluster}, {self.persistence}, layout={self.layout}"
 
     @cached_property
     def persistence(self) -> str:
@@ -238,6 +247,22 @@ class RedisStore(StagedFailures):
 
     # -- the server --
 
+    @property
+    def _is_cluster(self) -> bool:
+        return "cluster" in (self.info.get("redis_mode"), self.info.get("server_mode"))
+
+    def _cluster(self, node: "redis.Redis") -> Cluster:
+        if "path" in node.connection_pool.connection_kwargs:
+            raise UnusableStore(
+                f"{without_password(self.url)} is a node of a cluster, whose nodes are reached by TCP: "
+                "write redis://HOST:PORT"
+            )
+        return Cluster(node)
+
+    def _pools(self) -> Iterable["redis.ConnectionPool"]:
+        client = self._client
+        return client.pools() if isinstance(client, Cluster) else [client.connection_pool]
+
     def keys(self, queue: str) -> list[str]:
         """Name the keys of a queue: they start with the prefix, and share a slot of a cluster."""
         tag = self._tag(queue)
@@ -304,7 +329,8 @@ class RedisStore(StagedFailures):
             raise (QueueClosed() if self._closed else self._meaning(what, error)) from error
         except BaseException as error:
             # Interrupted between question and answer, a connection would give the next question this one's answer.
-            self._client.connection_pool.disconnect(inuse_connections=False)
+            for pool in self._pools():
+                pool.disconnect(inuse_connections=False)
             if self._closed and isinstance(error, Exception):
                 raise QueueClosed from error
             if not isinstance(error, OSError):
@@ -371,6 +397,8 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
     (redis.exceptions.ClusterDownError, "CLUSTERDOWN"),
     (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
     (redis.exceptions.MovedError, "MOVED"),
+    (redis.exceptions.AskError, "ASK"),
+    (redis.exceptions.TryAgainError, "TRYAGAIN"),
 )
 
 
@@ -378,7 +406,7 @@ def _code(error: Exception, said: str) -> str:
     """Tell the code that the server's error began with; redis-py takes it away from those it has classes for."""
     if "HELLO must be called" in said or "Authentication required" in said:
         return "NOAUTH"
-    if "can't run this command" in said or "No permissions to access" in said:
+    if any(words in said for words in ("can't run this command", "No permissions to access", "ACL failure in script")):
         return "NOPERM"
     written = said.split(" ", 1)[0].rstrip(":")
     return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)

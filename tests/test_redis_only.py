@@ -1,5 +1,6 @@
 """What only Redis has: scripts, keys, a server that may be away, and a list whose items may be stale."""
 
+import itertools
 import os
 import signal
 import socket
@@ -40,7 +41,6 @@ from qlab.drivers.statements import lua
 from qlab.errors import DriverUnavailable, ReplyLost, UnexpectedReply, UnusableStore
 from qlab.job import Reservation
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 store = stores(*REDIS)
 
 ONE_OF_EACH_LAYOUT = ("redis_zset-valkey", "redis_list-valkey")
@@ -180,6 +180,21 @@ def test_the_address_of_a_driver_opens_the_same_store_again(
 def test_a_prefix_that_would_mix_or_scatter_queues_is_refused(client: redis.Redis, prefix: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="prefix is"):
         RedisZsetDriver(client, prefix=prefix, failed_jobs=f"sqlite:///{tmp_path}/failed.db")
+
+
+@only(*ONE_OF_EACH_LAYOUT)
+def test_no_two_prefixes_and_queues_share_a_key_or_a_beginning(driver: Driver) -> None:
+    assert isinstance(driver, RedisStore)
+    names = ["".join(word) for length in (1, 2, 3) for word in itertools.product("a:{}", repeat=length)]
+    prefixes = [name for name in names if "{}" not in name]
+    seen: dict[str, tuple[str, str]] = {}
+    for prefix in prefixes:
+        driver.prefix = prefix
+        for queue in names:
+            for key in driver.keys(queue):
+                assert key.startswith(f"{prefix}:{{")  # which is what a user of a server with ACLs is let in by
+                assert seen.setdefault(key, (prefix, queue)) == (prefix, queue)
+    assert len(seen) == len(prefixes) * len(names) * len(driver.key_names)
 
 
 def test_production_demands_a_prefix(
@@ -560,35 +575,6 @@ def test_a_password_that_is_missing_or_wrong_is_told(
     assert push(driver, "a")
     assert "secret" not in repr(driver)
     command(own_server, "CONFIG", "SET", "requirepass", "", password="secret")
-
-
-@only(*ONE_OF_EACH_LAYOUT)
-def test_a_user_with_the_rights_that_readme_lists_needs_no_others(
-    on_own: Callable[..., RedisStore], own_server: EmbeddedServer
-) -> None:
-    rights = README.split("A user of a Redis server with ACLs")[1].split("`")[3].split()
-    command(
-        own_server, "ACL", "SETUSER", "app", "on", ">pw", "~own:*", "-@all", *(f"+{right.lower()}" for right in rights)
-    )
-    driver = on_own(username="app", password="pw")
-    assert driver.persistence == "AOF always"
-    command(own_server, "ACL", "SETUSER", "app", "-config|get")
-    asking = on_own(username="app", password="pw")
-    assert asking.persistence == "persistence unknown"
-    assert asking.durability.power_cut.startswith("unknown")
-    assert driver.counts(QUEUE, now=0.0) == Counts()
-    push(driver, "a", "b")
-    push(driver, "later", at=5.0)
-    failed_one(driver, now=-1.0)
-    assert driver.retry(QUEUE, driver.failed_ids(QUEUE), now=0.0)
-    assert driver.extend(take(driver), now=0.0, seconds=1.0)
-    driver.recover(QUEUE, now=1.0)
-    driver.complete_and_reserve(take(driver, now=1.0), now=1.0, retry_after=1.0)
-    assert driver.jobs(QUEUE, now=1.0)
-    assert driver.check(QUEUE, now=1.0) == []
-    assert driver.clear(QUEUE, now=1.0) == 3
-    with pytest.raises(DriverUnavailable, match="this user may not do that"):
-        driver._ask("GET", "another:key")  # noqa: SLF001 - any command that the user may not give
 
 
 @only(*ONE_OF_EACH_LAYOUT)

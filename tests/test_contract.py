@@ -293,6 +293,7 @@ def test_queues_of_one_store_do_not_meet(driver: Driver) -> None:
 
 
 @only(*BY_ARRIVAL)
+@pytest.mark.scenario("B31")
 @pytest.mark.parametrize("limit", [1, 5, 100])
 def test_a_list_appends_at_most_100_jobs_a_call(driver: Driver, limit: int) -> None:
     push(driver, *(str(i) for i in range(250)), at=10.0)

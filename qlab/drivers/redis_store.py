@@ -124,11 +124,11 @@ class RedisStore(StagedFailures):
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         reservations: list[Reservation] = []
-        while len(reservations) < limit:
+        while asked := min(limit - len(reservations), _PAGE):
             moment, deadline, token = us(now), _deadline(now, retry_after), self._tokens.next()
-            reply = self._call("reserve", queue, moment, deadline, token, limit - len(reservations))
+            reply = self._call("reserve", queue, moment, deadline, token, asked)
             reservations += self._reservations(queue, reply, token)
-            if not reply[0]:
+            if not reply[0] and len(reply) <= asked:
                 break
         return reservations
 

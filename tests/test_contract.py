@@ -169,6 +169,14 @@ def test_a_resend_of_a_failed_job_changes_nothing(driver: Driver) -> None:
     assert driver.counts(QUEUE, now=2.0) == Counts(ready=1, failed=1)
 
 
+def test_a_resend_of_a_failed_job_tells_moments_like_any_push(driver: Driver) -> None:
+    first = new("a", at=-3.0)
+    driver.push(QUEUE, [first], now=0.0)
+    fail(driver, take(driver))
+    (job,) = driver.push(QUEUE, [first], now=2.0000004, resent=True)
+    assert (job.id, job.dispatched_at, job.available_at) == (0, 2.0, 2.0)
+
+
 def test_only_a_resend_looks_among_the_failed_jobs(driver: Driver) -> None:
     first = new("a")
     driver.push(QUEUE, [first], now=0.0)

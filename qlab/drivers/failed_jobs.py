@@ -284,4 +284,5 @@ def _row(failed: FailedJob) -> dict[str, Any]:
 
 
 def _gone(queue: str, job: NewJob, now: float) -> Job:
-    return Job(0, job.uid, queue, job.name, job.body, 0, now, job.available_at)
+    at = us(now)
+    return Job(0, job.uid, queue, job.name, job.body, 0, from_us(at), from_us(max(at, us(job.available_at))))

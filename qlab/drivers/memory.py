@@ -263,7 +263,7 @@ class _Queue:
 
     def push(self, new: NewJob, now: int, available_at: int, queue: str) -> Job:
         if new.uid in self.failing:
-            return Job(0, new.uid, queue, new.name, new.body, 0, from_us(now), new.available_at)
+            return Job(0, new.uid, queue, new.name, new.body, 0, from_us(now), from_us(available_at))
         if new.uid in self.uids:
             return self.rows[self.uids[new.uid]].job(queue)
         self._last_id += 1

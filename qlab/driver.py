@@ -116,7 +116,7 @@ class Driver(ABC):
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
         """Store jobs, all of them or none.
 
-        A uid that the store holds already (waiting, reserved, being failed) changes nothing and gives the job that is
+        A uid that the queue holds already (waiting, reserved, being failed) changes nothing and gives the job that is
         there; `resent` looks in `failed_jobs` too, for a push repeated after a lost reply. A resend after completion
         runs again.
 

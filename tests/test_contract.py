@@ -208,6 +208,19 @@ def test_a_repeated_push_gives_no_number_away(driver: Driver) -> None:
     assert push(driver, "b")[0].id == 2
 
 
+def test_a_uid_names_one_job_of_each_queue(driver: Driver) -> None:
+    same = new("a")
+    for queue in (QUEUE, "thumbs"):
+        (job,) = driver.push(queue, [same], now=0.0, resent=True)
+        assert (job.queue, job.id != 0) == (queue, True)
+        assert fail(driver, take(driver, queue=queue))
+    for queue in (QUEUE, "thumbs"):
+        (failed,) = driver.failed(queue)
+        assert driver.push(queue, [same], now=1.0, resent=True)[0].id == 0
+        assert [job.uid for _, job in driver.retry(queue, driver.failed_ids(queue), now=1.0)] == [failed.uid]
+        assert driver.counts(queue, now=1.0) == Counts(ready=1)
+
+
 # -- order --
 
 

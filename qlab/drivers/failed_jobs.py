@@ -169,7 +169,7 @@ class StagedFailures(Driver):
             return self._push(queue, jobs, us(now))
         # Under the lock, so that no failure moves between the look into the table and the push.
         with self.failed_jobs.database().transaction() as table:
-            failed = [bool(table.run("push", {"uid": job.uid}, which=3)) for job in jobs]
+            failed = [bool(table.run("push", {"queue": queue, "uid": job.uid}, which=3)) for job in jobs]
             pushed = iter(
                 self._push(queue, [job for job, there in zip(jobs, failed, strict=True) if not there], us(now))
             )

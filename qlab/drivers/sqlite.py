@@ -204,14 +204,14 @@ def _push(transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int
 def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:
     available_at = max(now, us(job.available_at))
     new = Job(0, job.uid, queue, job.name, job.body, 0, from_us(now), from_us(available_at))
-    if resent and transaction.run("push", {"uid": job.uid}, which=3):
-        return new
     values: dict[str, Any] = {
         "uid": job.uid, "queue": queue, "name": job.name, "payload": job.body,
         "now": now, "available_at": available_at, "seq": seq,
     }  # fmt: skip
+    if resent and transaction.run("push", values, which=3):
+        return new
     rows = transaction.run("push", values, which=1)
-    return new._replace(id=rows[0][0]) if rows else _job(transaction.run("push", {"uid": job.uid}, which=2)[0])
+    return new._replace(id=rows[0][0]) if rows else _job(transaction.run("push", values, which=2)[0])
 
 
 def _fence(reservation: Reservation) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 CREATE TABLE failed_jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    uid TEXT NOT NULL UNIQUE,
+    uid TEXT NOT NULL,
     queue TEXT NOT NULL,
     name TEXT NOT NULL,
     payload TEXT NOT NULL,
@@ -8,7 +8,8 @@ CREATE TABLE failed_jobs (
     error TEXT NOT NULL,
     traceback TEXT NOT NULL,
     dispatched_at INTEGER NOT NULL,      -- every time in microseconds
-    failed_at INTEGER NOT NULL
+    failed_at INTEGER NOT NULL,
+    UNIQUE (queue, uid)
 ) STRICT;
 
 CREATE INDEX failed_jobs_queue ON failed_jobs (queue, id);

@@ -1,6 +1,6 @@
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    uid TEXT NOT NULL UNIQUE,
+    uid TEXT NOT NULL,
     queue TEXT NOT NULL,
     name TEXT NOT NULL,
     payload TEXT NOT NULL,
@@ -11,7 +11,8 @@ CREATE TABLE jobs (
     reserved_at INTEGER,
     token TEXT,                          -- the fence of the present reservation
     claimable_since INTEGER,             -- where the present reservation's wait began
-    ran_out INTEGER NOT NULL DEFAULT 0   -- whether the reservation before it ran out
+    ran_out INTEGER NOT NULL DEFAULT 0,  -- whether the reservation before it ran out
+    UNIQUE (queue, uid)
 ) STRICT;
 
 CREATE INDEX jobs_claimable ON jobs (queue, available_at, seq);

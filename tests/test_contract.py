@@ -804,6 +804,19 @@ def test_a_retried_job_may_fail_again_as_one_row(driver: Driver) -> None:
     assert (row.id or 0) > (first.id or 0)
 
 
+def test_a_job_that_is_pushed_and_fails_again_is_the_row_that_is_there(driver: Driver) -> None:
+    first, other = new("a"), new("b")
+    for error in ("ValueError: first", "ValueError: second"):
+        driver.push(QUEUE, [first], now=0.0)
+        assert fail(driver, take(driver), error=error)
+    driver.push(QUEUE, [other], now=0.0)
+    fail(driver, take(driver))
+    assert [(row.id, row.name, row.error) for row in driver.failed(QUEUE)] == [
+        (1, "a", "ValueError: first"),
+        (2, "b", "ValueError: boom"),
+    ]
+
+
 def test_forget_deletes_the_ids_that_are_there(driver: Driver) -> None:
     ids = [failed_one(driver, name).id or 0 for name in "abc"]
     assert driver.forget(QUEUE, [ids[2], 999, ids[0], ids[0]]) == [ids[2], ids[0]]

@@ -1,3 +1,5 @@
 INSERT INTO failed_jobs (uid, queue, name, payload, attempts, error, traceback, dispatched_at, failed_at)
-VALUES (:uid, :queue, :name, :payload, :attempts, :error, :traceback, :dispatched_at, :failed_at)
-ON CONFLICT (queue, uid) DO NOTHING;
+SELECT :uid, :queue, :name, :payload, :attempts, :error, :traceback, :dispatched_at, :failed_at
+WHERE NOT EXISTS (   -- a conflict would give an id away
+    SELECT 1 FROM failed_jobs WHERE queue = :queue AND uid = :uid
+);

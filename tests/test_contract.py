@@ -334,6 +334,16 @@ def test_a_list_gives_a_large_batch_all_the_same(driver: Driver) -> None:
 # -- reserve --
 
 
+@only(*BY_ARRIVAL)
+def test_a_cleared_list_holds_nothing_back_for_what_comes_after(driver: Driver) -> None:
+    push(driver, *("old",) * 130)
+    driver.clear(QUEUE, now=0.0)
+    push(driver, *("late",) * 130, at=10.0)
+    assert taken(driver, now=10.0, limit=1) == ["late"]
+    push(driver, "fresh", now=10.0)
+    assert taken(driver, now=10.0, limit=130) == ["late"] * 99 + ["fresh"] + ["late"] * 30
+
+
 def test_a_job_is_due_at_its_moment_and_not_a_microsecond_before(driver: Driver) -> None:
     push(driver, "a", at=10.0)
     assert nothing(driver, now=9.999999)

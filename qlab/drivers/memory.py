@@ -126,6 +126,7 @@ class MemoryDriver(StagedFailures):
             cleared = len(there.rows)
             there.rows.clear()
             there.uids.clear()
+            there.line = type(there.line)()
             return cleared
 
     def counts(self, queue: str, *, now: float) -> Counts:

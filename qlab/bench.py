@@ -12,6 +12,7 @@ from qlab.outcome import Outcome
 from qlab.queue import Queue
 from qlab.scenario import Arrival
 from qlab.steps import Ended
+from qlab.trace import Kind
 
 
 @dataclass(slots=True)
@@ -164,18 +165,37 @@ class Bench:
         """Let a worker vanish with what it holds."""
         if seat.held is not None:
             self.queue.crash(seat.held, worker=seat.name)
+        else:
+            self._record(Kind.CRASHED, seat)
         self._let_go(seat)
         seat.gone = True
 
     def pause(self, seat: Seat) -> None:
         """Let a worker stand still, with what it holds."""
+        self._record(Kind.PAUSED, seat)
         seat.paused = True
 
     def resume(self, seat: Seat) -> None:
         """Let a worker that stood still or was gone go on; a handler that should have ended ends now."""
+        self._record(Kind.RESUMED, seat, "after a crash" if seat.gone else "after a pause")
         seat.paused = seat.gone = False
         if seat.until is not None and seat.until <= self.clock.now():
             self._go_on(seat)
+        self._ask_again(seat)
+
+    def restart(self, queue: Queue) -> None:
+        """Let the process of all workers vanish with what they hold, and start it again on a queue."""
+        for seat in self.seats:
+            if seat.held is not None:
+                self.crash(seat)
+            seat.paused = seat.gone = False
+        self.queue.trace.record(self.clock.now(), Kind.RESTARTED, detail="process")
+        self.queue = queue
+
+    def _record(self, kind: Kind, seat: Seat, detail: str = "") -> None:
+        job = None if seat.held is None else seat.held.job
+        id, name, attempt = (None, "", 0) if job is None else (job.id, job.name, job.attempts)
+        self.queue.trace.record(self.clock.now(), kind, id, name, attempt, seat.name, detail=detail)
 
     # -- the heap --
 
@@ -241,11 +261,11 @@ class Bench:
             self.start(seat)
 
     def _come_back(self, seat: Seat) -> None:
-        seat.gone = False
-        self._ask_again(seat)
+        if seat.gone:
+            self.resume(seat)
 
     def _ask_again(self, seat: Seat) -> None:
-        if self._poll is not None and seat.free:
+        if self._poll is not None and seat.free and seat.name not in self._asking:
             self._ask_at(seat, self.clock.now())
 
     def _go_on(self, seat: Seat) -> None:

@@ -231,20 +231,17 @@ class Lab:
     def crash(self, worker: int = 1) -> None:
         """Let a worker vanish with what it holds; `resume` starts it again."""
         with self._acting("crash", worker=worker):
-            for side in self.sides:
-                side.bench.crash(side.seat(worker))
+            self._each(lambda side: side.crash(worker))
 
     def pause(self, worker: int = 1) -> None:
         """Let a worker stand still, with what it holds; `resume` lets it go on."""
         with self._acting("pause", worker=worker):
-            for side in self.sides:
-                side.bench.pause(side.seat(worker))
+            self._each(lambda side: side.pause(worker))
 
     def resume(self, worker: int = 1) -> None:
         """Undo `pause` and `crash`."""
         with self._acting("resume", worker=worker):
-            for side in self.sides:
-                side.bench.resume(side.seat(worker))
+            self._each(lambda side: side.resume(worker))
 
     def advance(self, seconds: float) -> None:
         """Let time go by: delayed jobs become ready, reservations run out, handlers that run go on; nobody takes a job.

@@ -80,14 +80,12 @@ class Side:
         self.trace = Trace()
         self.ledger = Ledger()
         self.statements: list[Statement] = []
-        self._workers = workers
-        self._seed = seed
-        self._open(store, policy)
+        self.queue = self._open(store, policy)
+        self.bench = Bench(self.queue, self.clock, workers=workers, seed=seed)
 
-    def _open(self, store: Driver, policy: Policy) -> None:
+    def _open(self, store: Driver, policy: Policy) -> Queue:
         store.listen(self.statements.append)
-        self.queue = Queue(store, clock=self.clock, policy=policy, trace=self.trace, context=self.ledger, name="lab")
-        self.bench = Bench(self.queue, self.clock, workers=self._workers, seed=self._seed)
+        return Queue(store, clock=self.clock, policy=policy, trace=self.trace, context=self.ledger, name="lab")
 
     @property
     def driver(self) -> str:
@@ -139,6 +137,27 @@ class Side:
             raise ValueError(f"{seat.name} holds no job: let it reserve one first")
         return self._finish(seat)
 
+    def crash(self, worker: int) -> None:
+        """Let a worker vanish with what it holds."""
+        seat = self.seat(worker)
+        if seat.gone:
+            raise ValueError(f"{seat.name} has crashed already: resume starts it again")
+        self.bench.crash(seat)
+
+    def pause(self, worker: int) -> None:
+        """Let a worker stand still with what it holds."""
+        seat = self.seat(worker)
+        if seat.gone or seat.paused:
+            raise ValueError(f"{seat.name} {'has crashed' if seat.gone else 'is paused'} already: resume it first")
+        self.bench.pause(seat)
+
+    def resume(self, worker: int) -> None:
+        """Undo a pause or a crash."""
+        seat = self.seat(worker)
+        if not seat.gone and not seat.paused:
+            raise ValueError(f"{seat.name} is at work already: it was neither paused nor did it crash")
+        self.bench.resume(seat)
+
     def plan(self, scenario: Scenario) -> None:
         """Plan a scenario's arrivals and faults."""
         self.bench = Bench(
@@ -154,16 +173,14 @@ class Side:
 
     def restart(self, store: Driver | None) -> None:
         """Start again on the same store; on another one, empty, where the store was in this process."""
-        policy = self.queue.policy
-        for seat in self.bench.seats:
-            self.bench.crash(seat)
+        before = self.queue
+        self.queue = self._open(store or drivers.open(before.driver.url), before.policy)
+        self.bench.restart(self.queue)
         if store is None:
-            store = drivers.open(self.queue.driver.url)
             self.trace.record(
                 self.clock.now(), Kind.CLEARED, detail="memory forgets what it held when its process ends"
             )
-        self.queue.close()
-        self._open(store, policy)
+        before.close()
 
     def close(self) -> None:
         """Close the queue."""

@@ -37,6 +37,9 @@ class Kind(StrEnum):
     BLOCKED = "blocked"
     CRASHED = "crashed"
     PROGRESSED = "progressed"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    RESTARTED = "restarted"
 
 
 _KINDS = tuple(Kind)
@@ -52,13 +55,15 @@ class Event(NamedTuple):
         at: When, in seconds.
         kind: What happened.
         job: The job's id; None where it is about no job, and for `retried` and `forgotten` where it failed elsewhere.
+            `crashed`, `paused`, `resumed`: the job that the worker has in hand.
         name: The handler's name.
         attempt: Which attempt, from 1; 0 before the first.
         worker: Who did it, as the caller named it.
         since: `reserved`: since when it had been claimable; `blocked`: when the wait began; else None. In seconds.
         until: `reserved`, `extended`: when the reservation runs out; `dispatched`, `released`,
             `recovered`: when the job may be reserved; `expired`: the deadline that passed; else None. In seconds.
-        detail: The error, the verb that came too late, how far the job is, how many were cleared.
+        detail: The error, the verb that came too late, how far the job is, how many were cleared; `resumed`:
+            after what; `restarted`: what was, the `process` or the `store`.
     """
 
     at: float
@@ -75,6 +80,8 @@ class Event(NamedTuple):
     def says(self) -> str:
         """The event in words."""
         who = f"job {self.job}" if self.job is not None else (self.worker or "a job")
+        worker = self.worker or "a worker"
+        hand = f"with {'no job' if self.job is None else who} in hand"
         by = f" by {self.worker}" if self.worker and self.job is not None else ""
         told = {
             Kind.DISPATCHED: f"{who} ({self.name}) was dispatched, available at {seconds(self.until)}",
@@ -91,10 +98,13 @@ class Event(NamedTuple):
             Kind.CLEARED: "the queue was cleared",
             Kind.MISSED: f"nothing was due{' for ' + self.worker if self.worker else ''}",
             Kind.BLOCKED: "a lock was waited for",
-            Kind.CRASHED: f"{self.worker or 'the worker'} crashed with {who} in hand",
+            Kind.CRASHED: f"{worker} crashed {hand}",
             Kind.PROGRESSED: f"{who} progressed",
+            Kind.PAUSED: f"{worker} was paused {hand}",
+            Kind.RESUMED: f"{worker} resumed {hand}",
+            Kind.RESTARTED: f"the {self.detail or 'process'} was restarted",
         }[self.kind]
-        return f"{told} ({self.detail})" if self.detail else told
+        return f"{told} ({self.detail})" if self.detail and self.kind is not Kind.RESTARTED else told
 
 
 @dataclass(slots=True)
@@ -131,7 +141,7 @@ class Seen:
             self.available_at = event.until
         if kind in (Kind.COMPLETED, Kind.FAILED):
             self.settled = JobState.DONE if kind is Kind.COMPLETED else JobState.FAILED
-        if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED):
+        if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED, Kind.RESUMED):
             self.detail = event.detail
 
     def state(self, now: float) -> JobState:

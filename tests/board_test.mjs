@@ -68,6 +68,49 @@ test("a late worker keeps its job in hand until it is told", () => {
   assert.match(tell(story, 5), /too late to complete it, because worker 2 reserved it at 95 s/);
 });
 
+/** Put a story's events into words. */
+const words = (story) => story.map((_, i) => tell(story, i));
+
+test("a crash, a pause and a resume are told with what the worker has in hand", () => {
+  const w = { attempt: 1, worker: "worker 1" };
+  const none = { job: null, name: "", worker: "worker 2" };
+  const story = [
+    event("dispatched", { until: 0 }), event("reserved", { ...w, until: 90 }), event("paused", w), event("resumed", { ...w, detail: "after a pause" }),
+    event("extended", { ...w, until: 180 }), event("paused", w), event("resumed", { ...w, at: 200, detail: "after a pause" }), event("crashed", { ...w, at: 200 }),
+    event("resumed", { worker: "worker 1", job: null, at: 200, detail: "after a crash" }),
+    event("paused", none), event("resumed", { ...none, detail: "after a pause" }), event("crashed", none), event("resumed", { ...none, detail: "after a crash" }),
+    event("restarted", { job: null, detail: "process" }),
+  ];
+  assert.deepEqual(words(story).slice(2), [
+    "worker 1 is paused with job 1 in hand; its reservation still runs out at 90 s",
+    "worker 1 resumed with job 1 in hand; its reservation runs out at 90 s",
+    "job 1: worker 1 extended its reservation, until 180 s",
+    "worker 1 is paused with job 1 in hand; its reservation still runs out at 180 s",
+    "worker 1 resumed with job 1 in hand; its reservation ran out at 180 s",
+    "worker 1 crashed with job 1 in hand; the store is not told, and its reservation ran out at 180 s",
+    "worker 1 was restarted and knows nothing of job 1; its reservation ran out at 180 s",
+    "worker 2 is paused with no job in hand; it takes none until it is resumed",
+    "worker 2 resumed with no job in hand; it may take one again",
+    "worker 2 crashed with no job in hand; nothing is lost",
+    "worker 2 was restarted: it may take a job again",
+    "the process was restarted: every worker is there again, with no job in hand",
+  ]);
+});
+
+test("who is away is known at any moment, and changes no job", () => {
+  const state = empty();
+  for (const one of [event("dispatched", { until: 0 }), event("reserved", { attempt: 1, worker: "a", until: 90 })]) reduce(state, one);
+  const before = structuredClone(state.jobs);
+  reduce(state, event("paused", { attempt: 1, worker: "a" }));
+  reduce(state, event("crashed", { job: null, worker: "b" }));
+  assert.deepEqual([...state.away], [["a", "paused"], ["b", "crashed"]]);
+  assert.equal(state.hands.size, 1);
+  reduce(state, event("resumed", { job: null, worker: "b" }));
+  assert.deepEqual([...state.away.keys()], ["a"]);
+  reduce(state, event("restarted", { job: null, detail: "process" }));
+  assert.deepEqual([[...state.away], state.jobs], [[], before]);
+});
+
 test("a crash empties the hand, not the lane", () => {
   const state = empty();
   for (const one of [event("dispatched", { until: 0 }), event("reserved", { attempt: 1, worker: "w", until: 90 }), event("crashed", { attempt: 1, worker: "w" })]) reduce(state, one);

@@ -220,7 +220,8 @@ def test_every_action_works_from_this_thread_and_from_another(labs: Callable[...
             raise
         pytest.skip(str(missing))
     assert set(ASKED) == set(ACTIONS)
-    order = ("dispatch", "reserve", "complete", *sorted(set(ASKED) - {"dispatch", "reserve", "complete"}))
+    first = ("dispatch", "reserve", "complete", "crash", "resume")
+    order = (*first, *sorted(set(ASKED) - set(first)))
     for action in order:
         assert "error" not in front.ask(action, **ASKED[action]), action
         if action != "complete":  # which has nothing to complete the second time
@@ -497,8 +498,14 @@ def _late() -> Trace:
         lab.dispatch("pay", {"amount": 5}, count=2)
         lab.dispatch("pay", delay=30)
         lab.reserve(1)
+        lab.pause(1)
+        lab.resume(1)
         lab.crash(1)
         lab.resume(1)
+        lab.pause(2)
+        lab.resume(2)
+        lab.crash(2)
+        lab.resume(2)
         lab.reserve(1)
         lab.advance(95)
         lab.step(2)

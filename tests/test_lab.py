@@ -109,6 +109,53 @@ def test_a_worker_that_crashed_or_is_paused_does_nothing_until_it_is_resumed(lab
     assert [type(outcome) for outcome in lab.step_all()] == [Completed, Idle]
 
 
+@pytest.mark.parametrize("held", [1, None])
+def test_each_crash_pause_and_resume_leaves_an_event_and_changes_no_job(lab: Lab, held: int | None) -> None:
+    lab.dispatch("pay", count=2)
+    if held:
+        lab.reserve(1)
+    before = lab.trace.at(0.0)
+    for act in (lab.pause, lab.resume, lab.crash, lab.resume):
+        act(1)
+    assert told(lab)[-4:] == [
+        (0.0, "paused", held),
+        (0.0, "resumed", held),
+        (0.0, "crashed", held),
+        (0.0, "resumed", None),
+    ]
+    assert [event.detail for event in lab.trace][-3::2] == ["after a pause", "after a crash"]
+    assert lab.trace.at(0.0) == before
+    assert before.counts() == lab.queue.counts()
+    with lab.branch() as other:
+        assert other.trace == lab.trace
+
+
+def test_what_a_worker_is_already_is_refused_and_leaves_no_event(quick: Lab) -> None:
+    with pytest.raises(ValueError, match="worker 1 is at work already"):
+        quick.resume(1)
+    quick.pause(1)
+    with pytest.raises(ValueError, match="worker 1 is paused already: resume it first"):
+        quick.pause(1)
+    quick.crash(1)
+    for act in (quick.crash, quick.pause):
+        with pytest.raises(ValueError, match="worker 1 has crashed already"):
+            act(1)
+    assert [kind for _, kind, _ in told(quick)] == ["paused", "crashed"]
+
+
+def test_a_restart_is_told_and_a_scenario_goes_on_after_it(quick: Lab) -> None:
+    quick.play("all_kinds")
+    quick.run(20.0)
+    quick.pause(1)
+    quick.crash(2)
+    quick.restart()
+    assert [(seat.paused, seat.gone, seat.held) for seat in quick.sides[0].bench.seats] == [(False, False, None)] * 3
+    assert "restarted" in [kind for _, kind, _ in told(quick)]
+    quick.run(400.0)
+    kinds = [kind for _, kind, _ in told(quick)]
+    assert kinds.count("dispatched") == 18
+
+
 def test_a_restart_loses_what_is_in_memory_and_nothing_else(lab: Lab) -> None:
     lab.dispatch("pay", count=2)
     lab.reserve(1)

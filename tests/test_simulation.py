@@ -49,7 +49,7 @@ def test_all_kinds_of_things_happen_in_the_scenario_of_that_name() -> None:
     run = reference("all_kinds")
     kinds = {event.kind for event in run.trace}
     wanted = {Kind.DISPATCHED, Kind.RESERVED, Kind.COMPLETED, Kind.RELEASED, Kind.FAILED, Kind.CRASHED, Kind.MISSED}
-    assert kinds == wanted | {Kind.EXPIRED, Kind.SUPERSEDED}
+    assert kinds == wanted | {Kind.EXPIRED, Kind.SUPERSEDED, Kind.RESUMED}
     assert [event.name for event in run.trace if event.kind is Kind.FAILED] == ["broken"]
     assert [event.name for event in run.trace if event.kind is Kind.SUPERSEDED] == ["report"]
     assert [event.name for event in run.trace if event.kind is Kind.CRASHED] == ["crasher"]
@@ -89,11 +89,12 @@ def test_a_worker_polls_again_after_its_interval_and_at_once_after_a_job() -> No
 
 def test_a_crashed_worker_comes_back_and_its_job_runs_again_when_the_reservation_runs_out() -> None:
     crashed = run(one_worker(Arrival(0.0, "fatal"), faults=(Crash("fatal", back_after=3.0),)))
-    moments = told(crashed, Kind.RESERVED, Kind.CRASHED, Kind.EXPIRED, Kind.COMPLETED)
+    moments = told(crashed, Kind.RESERVED, Kind.CRASHED, Kind.RESUMED, Kind.EXPIRED, Kind.COMPLETED)
     assert [(kind, job) for _, kind, job, _ in moments] == [
-        ("reserved", 1), ("crashed", 1), ("expired", 1), ("reserved", 1), ("completed", 1),
+        ("reserved", 1), ("crashed", 1), ("resumed", None), ("expired", 1), ("reserved", 1), ("completed", 1),
     ]  # fmt: skip
-    assert moments[2][0] >= moments[0][0] + 20
+    assert moments[2][0] == moments[0][0] + 3
+    assert moments[3][0] >= moments[0][0] + 20
 
 
 def test_a_run_ends_when_nothing_will_ever_be_due_again() -> None:
@@ -146,8 +147,10 @@ def test_a_paused_worker_comes_back_too_late(bench: Bench) -> None:
     bench.resume(first)
     assert kinds(bench)[1:] == [
         (0.0, "reserved", 1),
+        (0.0, "paused", 1),
         (91.0, "expired", 1),
         (91.0, "reserved", 1),
+        (91.0, "resumed", 1),
         (91.0, "superseded", 1),
     ]
     assert first.free
@@ -184,7 +187,7 @@ def test_a_worker_that_crashed_takes_no_job_until_it_is_back(bench: Bench) -> No
     for seat in bench.seats:
         bench.crash(seat)
     bench.run(5.0)
-    assert kinds(bench)[1:] == []
+    assert kinds(bench)[1:] == [(0.0, "crashed", None), (0.0, "crashed", None)]
     bench.resume(bench.seats[1])
     bench.run(6.0)
-    assert kinds(bench)[1:] == [(5.0, "reserved", 1), (5.0, "completed", 1)]
+    assert kinds(bench)[3:] == [(5.0, "resumed", None), (5.0, "reserved", 1), (5.0, "completed", 1)]

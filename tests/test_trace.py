@@ -38,13 +38,14 @@ def test_the_kinds_of_events_are_these() -> None:
     assert [str(kind) for kind in Kind] == [
         "dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded",
         "retried", "forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed",
+        "paused", "resumed", "restarted",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_says_itself_in_words(kind: Kind) -> None:
     assert kind is Kind.MISSED or "job 7" in Event(0.0, kind, 7, "A", 1, "w", 0.0, 1.0, "detail").says or kind in (
-        Kind.CLEARED, Kind.BLOCKED,
+        Kind.CLEARED, Kind.BLOCKED, Kind.RESTARTED,
     )  # fmt: skip
     assert Event(0.0, kind).says
 

@@ -9,6 +9,7 @@
 export const KINDS = [
   "dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded",
   "retried", "forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed",
+  "paused", "resumed", "restarted",
 ];
 const APPEARS = ["reserved", "released", "recovered", "completed", "failed"];
 const NEVER = 2 ** 53;
@@ -29,14 +30,18 @@ export function unpack(columns, texts, first = 0) {
 }
 
 /** The state before anything has happened. */
-export const empty = () => ({ at: -Infinity, jobs: new Map(), hands: new Map(), crashed: new Set(), turn: 0 });
+export const empty = () => ({ at: -Infinity, jobs: new Map(), hands: new Map(), away: new Map(), turn: 0 });
 
-/** Go one event further: `jobs` as in Python's `Moment`; besides, what each worker has in its hands. Changes `state`. */
+/**
+ * Go one event further: `jobs` as in Python's `Moment`; besides, what each worker has in its `hands`, and which are
+ * `away`, crashed or paused. Changes `state`.
+ */
 export function reduce(state, event) {
   const { at, kind, job, detail } = event;
   state.at = Math.max(state.at, at);
   state.turn += 1;
   if (kind === "cleared") for (const [id, seen] of state.jobs) if (!seen.settled) state.jobs.delete(id);
+  attend(state, event);
   if (job === null) return state;
   if (kind === "retried" || kind === "forgotten") {
     state.jobs.delete(job);
@@ -57,7 +62,7 @@ export function reduce(state, event) {
   if (kind === "completed" || kind === "failed") {
     Object.assign(seen, { settled: kind === "completed" ? "done" : "failed", worker: "", reserved: false, turn: state.turn });
   }
-  if (detail && kind !== "expired" && kind !== "superseded") seen.detail = detail;
+  if (detail && !["expired", "superseded", "resumed"].includes(kind)) seen.detail = detail;
   handOver(state, event);
   return state;
 }
@@ -66,21 +71,27 @@ const fresh = (id, name, available_at, turn) => ({
   id, name, attempts: 0, available_at, worker: "", reserved: false, settled: null, detail: "", from: 0, turn, progress: "",
 });
 
+/** Keep which workers are away, and empty the hands of one that crashed. */
+function attend(state, { kind, worker }) {
+  if (kind === "crashed" || kind === "paused") state.away.set(worker, kind);
+  if (kind === "crashed") state.hands.delete(worker);
+  if (kind === "resumed") state.away.delete(worker);
+  if (kind === "restarted") state.away.clear();
+}
+
 /** Keep what is in whose hands: a worker goes on with its job also when the reservation is not its own any more. */
 function handOver(state, { kind, job, worker, attempt, until, detail, at }) {
   const seen = state.jobs.get(job);
   if (kind === "progressed") seen.progress = detail;
   if (kind === "reserved") {
     seen.progress = "";
-    state.crashed.delete(worker);
     if (worker) state.hands.set(worker, { job, attempt, until, since: at });
   }
   const hand = state.hands.get(worker);
   if (!hand || hand.job !== job || hand.attempt !== attempt) return;
   if (kind === "extended") hand.until = until;
-  const over = ["completed", "released", "failed", "crashed"].includes(kind) || (kind === "superseded" && detail !== "extend");
+  const over = ["completed", "released", "failed"].includes(kind) || (kind === "superseded" && detail !== "extend");
   if (over) state.hands.delete(worker);
-  if (kind === "crashed") state.crashed.add(worker);
 }
 
 /** Tell a job's state at a moment: a function of what is known of it, and of the moment. */
@@ -138,11 +149,16 @@ export function s(value) {
 
 const about = (value) => (value === Infinity ? "∞" : s(value >= 10 ? Math.round(value) : Math.round(value * 10) / 10));
 
-/** Find an earlier event of a job. */
-function earlier(events, i, job, kinds) {
-  for (let k = i - 1; k >= 0; k--) if (events[k].job === job && kinds.includes(events[k].kind)) return events[k];
+/** Find the last event before one that is so. */
+function last(events, i, is) {
+  for (let k = i - 1; k >= 0; k--) if (is(events[k])) return events[k];
   return null;
 }
+
+/** Find an earlier event of a job. */
+const earlier = (events, i, job, kinds) => last(events, i, (one) => one.job === job && kinds.includes(one.kind));
+
+const HOLDS = ["reserved", "extended"];
 
 /** Say what happened in an event, and why. */
 export function tell(events, i) {
@@ -166,7 +182,7 @@ const SAYS = {
   },
   extended: (e) => `job ${e.job}: ${who(e)} extended its reservation, until ${s(e.until)}`,
   completed(e, events, i) {
-    const held = earlier(events, i, e.job, ["reserved", "extended"]);
+    const held = earlier(events, i, e.job, HOLDS);
     const late = held && held.until <= e.at ? `, although its reservation had run out at ${s(held.until)}: nobody had taken it since` : "";
     return `job ${e.job}: done, because ${who(e)}'s attempt ${e.attempt} returned${late}`;
   },
@@ -175,7 +191,7 @@ const SAYS = {
     : `job ${e.job}: given back by ${who(e)}; it may be reserved from ${s(e.until)}`,
   failed: (e) => `job ${e.job}: failed for good, because ${e.attempt === 1 ? "its one attempt is" : `all ${e.attempt} attempts are`} used up (${e.detail})`,
   expired(e, events, i) {
-    const held = earlier(events, i, e.job, ["reserved", "extended"]);
+    const held = earlier(events, i, e.job, HOLDS);
     return `job ${e.job}: ${held ? who(held) : "a worker"}'s reservation had run out at ${s(e.until)} without an answer`;
   },
   superseded(e, events, i) {
@@ -190,23 +206,37 @@ const SAYS = {
   cleared: (e) => `the queue is empty now${e.detail ? ` (${e.detail})` : ""}`,
   missed: (e) => `${who(e)} found nothing that is due`,
   blocked: (e) => `${who(e)} waited for a lock (${e.detail})`,
-  crashed(e, events, i) {
-    const held = earlier(events, i, e.job, ["reserved", "extended"]);
-    const until = held && held.until < Infinity ? `until its reservation runs out at ${s(held.until)}` : "for ever";
-    return `${who(e)} crashed with job ${e.job} in hand; the store is not told, and keeps the job for it ${until}`;
+  crashed: (e, events, i) => `${who(e)} crashed with ${hand(e)}; ${e.job === null ? "nothing is lost" : `the store is not told, and ${deadline(e, events, i)}`}`,
+  paused: (e, events, i) => `${who(e)} is paused with ${hand(e)}; ${e.job === null ? "it takes none until it is resumed" : deadline(e, events, i, "still ")}`,
+  resumed(e, events, i) {
+    const crash = e.detail === "after a crash" ? last(events, i, (one) => one.kind === "crashed" && one.worker === e.worker) : null;
+    if (crash) return `${who(e)} was restarted${crash.job === null ? ": it may take a job again" : ` and knows nothing of job ${crash.job}; ${deadline({ ...crash, at: e.at }, events, i)}`}`;
+    return `${who(e)} resumed with ${hand(e)}; ${e.job === null ? "it may take one again" : deadline(e, events, i)}`;
   },
+  restarted: () => "the process was restarted: every worker is there again, with no job in hand",
   progressed: (e) => `job ${e.job}: ${e.detail} done`,
 };
+
+const hand = (e) => (e.job === null ? "no job in hand" : `job ${e.job} in hand`);
+
+/** Say until when the store keeps a job for the worker that has it in hand. */
+function deadline(e, events, i, still = "") {
+  const mine = last(events, i, (one) => one.job === e.job && one.attempt === e.attempt && HOLDS.includes(one.kind));
+  const other = earlier(events, i, e.job, ["reserved"]);
+  if (other && other.attempt !== e.attempt) return `${who(other)} has reserved it since, at ${s(other.at)}`;
+  if (!mine || mine.until === Infinity) return "its reservation never runs out";
+  return `its reservation ${mine.until <= e.at ? "ran out" : `${still}runs out`} at ${s(mine.until)}`;
+}
 
 function why(e, events, i) {
   const ended = events[i - 1];
   if (ended?.kind === "expired" && ended.job === e.job) {
-    const held = earlier(events, i - 1, e.job, ["reserved", "extended"]);
+    const held = earlier(events, i - 1, e.job, HOLDS);
     return `${held ? (held.worker === e.worker ? "its own" : `${who(held)}'s`) : "the"} reservation ran out at ${s(ended.until)}`;
   }
-  const last = earlier(events, i, e.job, ["dispatched", "retried", "released", "recovered"]);
-  if (last?.kind === "released") return last.detail ? `its backoff ended at ${s(last.until)}` : `it was given back at ${s(last.at)}`;
-  if (last?.kind === "recovered") return `it was recovered at ${s(last.at)}`;
+  const came = earlier(events, i, e.job, ["dispatched", "retried", "released", "recovered"]);
+  if (came?.kind === "released") return came.detail ? `its backoff ended at ${s(came.until)}` : `it was given back at ${s(came.at)}`;
+  if (came?.kind === "recovered") return `it was recovered at ${s(came.at)}`;
   return `it had been ready longest, since ${s(e.since)}`;
 }
 
@@ -720,11 +750,11 @@ function sidePart(store, index, several) {
       const isHeld = (job) => name === "others" || (hand && hand.job === job.id && hand.attempt === job.attempts);
       const items = [...mine].sort((a, b) => isHeld(b) - isHeld(a)).map((job) => card(job, "reserved", now, isHeld(job) ? "" : "nobody works on it"));
       if (hand && !mine.some(isHeld)) items.unshift(ghost(state, hand, now));
-      const gone = seat ? seat.gone : state.crashed.has(name);
-      setText(row.status, statusOf(seat, hand, gone));
-      setAttribute(row, "class", `worker${gone ? " gone" : ""}${seat?.paused ? " paused" : ""}`);
+      const away = awayOf(seat, state, name);
+      setText(row.status, statusOf(seat, hand, away));
+      setAttribute(row, "class", `worker ${away}`);
       row.stack.draw(items, items.length, `reserved by ${name}`);
-      row.controls?.draw(seat, hand, gone);
+      row.controls?.draw(seat, away);
     });
   }
 
@@ -749,12 +779,22 @@ function sidePart(store, index, several) {
   return { el, draw };
 }
 
-function statusOf(seat, hand, gone) {
-  if (gone) return "crashed";
-  const paused = seat?.paused ? "paused" : "";
-  const does = hand ? (seat?.until != null ? `runs job ${hand.job}, until ${s(seat.until)}` : `holds job ${hand.job}`) : paused ? "" : "free";
-  return [paused, does].filter(Boolean).join(", ");
+/** Whether a worker is `crashed`, `paused`, or neither. */
+function awayOf(seat, state, name) {
+  if (!seat) return state.away.get(name) ?? "";
+  return seat.gone ? "crashed" : seat.paused ? "paused" : "";
 }
+
+function statusOf(seat, hand, away) {
+  if (away === "crashed") return "crashed";
+  const does = hand ? (seat?.until != null ? `runs job ${hand.job}, until ${s(seat.until)}` : `holds job ${hand.job}`) : away ? "" : "free";
+  return [away, does].filter(Boolean).join(", ");
+}
+
+const UNDO = {
+  crashed: ["Restart", "start the worker again, with no job in hand"],
+  paused: ["Resume", "let the worker go on with the job that it holds"],
+};
 
 /** The buttons of one worker. */
 function workerPart(store, number) {
@@ -765,18 +805,18 @@ function workerPart(store, number) {
   const reserve = act("Reserve", "reserve", "take the next job and stop there");
   const complete = act("Complete", "complete", "run the handler of the job that it holds, then tell the store that it is done, however late");
   const crash = act("Crash", "crash", "vanish with the job that it holds; the store is not told");
-  const pause = button("Pause", () => store.ask(stopped ? "resume" : "pause", { worker: number }),
-    { "data-about": "stand still, with the job that it holds", class: "small pause" });
-  let stopped = false;
-  const draw = (seat, hand, gone) => {
-    stopped = gone || Boolean(seat?.paused);
-    const cannot = store.cannot ? store.cannot : gone ? `${name} has crashed: resume it first` : seat?.paused ? `${name} is paused: resume it first` : "";
+  const pause = button("Pause", () => store.ask(undo ? "resume" : "pause", { worker: number }), { class: "small pause" });
+  let undo = "";
+  const draw = (seat, away) => {
+    undo = UNDO[away] ?? "";
+    const cannot = store.cannot || (away && `${name} ${away === "crashed" ? "has crashed: restart" : "is paused: resume"} it first`);
     enable(step, cannot);
     enable(reserve, cannot || (seat?.held ? `${name} holds job ${seat.held[0]} already: complete it, or let the worker crash` : ""));
     enable(complete, cannot || (seat?.held ? "" : `${name} holds no job: let it reserve one first`));
-    enable(crash, store.cannot ? store.cannot : gone ? `${name} has crashed already` : "");
+    enable(crash, store.cannot || (away === "crashed" ? `${name} has crashed already` : ""));
+    const [text, about] = undo || ["Pause", "stand still, with the job that it holds"];
+    pause.dataset.about = about;
     enable(pause, store.cannot);
-    const text = stopped ? "Resume" : "Pause";
     setText(pause, text);
     setAttribute(pause, "aria-label", `${text} ${name}`);
   };
@@ -805,7 +845,7 @@ function workersPart(store) {
       return Object.assign(h("div", { role: "group", "aria-label": name, class: "one" }, h("b", {}, name), own.el), { own });
     }, (row, name) => {
       const seat = side.seats.find((one) => one.name === name);
-      row.own.draw(seat, null, seat.gone);
+      row.own.draw(seat, awayOf(seat));
     });
   };
   return { el: h("div", { class: "steps" }, grid, all.el), draw };

@@ -41,6 +41,8 @@ CUT_OFF = """(element) => {
   return cut;
 }"""
 
+ROWS = "(group) => new Set([...group.children].map((one) => one.getBoundingClientRect().top)).size"
+
 MOVING = """async (root) => {
   let most = 0;
   for (let i = 0; i < 30; i++) {
@@ -79,6 +81,10 @@ def test_is_readable_in_both_themes_and_on_a_narrow_screen(open_notebook: Open, 
             found = audit(board.root)
             assert found.violations == []
             assert len(found.passes) > 10
+    with subtests.test("a worker's buttons stand in one row, whatever the last one says"):
+        for press in ("Pause worker 1", "Resume worker 1", "Crash worker 1", "Restart worker 1"):
+            assert ask(board.button("Step worker 1").locator(".."), ROWS) == 1, press
+            board.press(press)
     with subtests.test("narrow"):
         # Beside the file browser there is no room: a person on a small screen closes it.
         ask(notebook.page, "() => window.jupyterapp.shell.collapseLeft()")
@@ -87,7 +93,7 @@ def test_is_readable_in_both_themes_and_on_a_narrow_screen(open_notebook: Open, 
         assert ask(notebook.board().root, WIDER) == []
     with subtests.test("the latest event is told whole"):
         latest = notebook.board().root.get_by_role("list", name="what happened").get_by_role("listitem").first
-        expect(latest).to_contain_text("because it was given a delay")
+        expect(latest).to_contain_text("worker 1 was restarted")
         assert ask(latest, CUT_OFF) == []
 
 

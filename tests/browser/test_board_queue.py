@@ -156,10 +156,16 @@ def test_has_a_control_for_each_method(open_notebook: Open, subtests: pytest.Sub
         board.press("Jump to next event")
         board.shows(delayed=0, ready=1)
 
-    with subtests.test("crash, resume, pause"):
-        board.press("Reserve worker 1", "Crash worker 1")
+    with subtests.test("crash and pause, and the undo of each"):
+        board.press("Reserve worker 1", "Pause worker 1")
+        board.tells("worker 1 is paused with job 1 in hand; its reservation still runs out at 120 s")
+        board.press("Resume worker 1", "Crash worker 1")
         board.tells("worker 1 crashed with job 1 in hand")
-        board.press("Resume worker 1", "Pause worker 2", "Resume worker 2")
+        board.press("Restart worker 1")
+        board.tells("worker 1 was restarted and knows nothing of job 1")
+        board.press("Crash worker 2")
+        board.tells("worker 2 crashed with no job in hand; nothing is lost")
+        board.press("Restart worker 2", "Pause worker 2", "Resume worker 2")
         board.press("Jump to next event", "Step worker 2")
         board.shows(done=1)
 

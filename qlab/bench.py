@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -11,33 +12,9 @@ from qlab.job import Reservation
 from qlab.outcome import Outcome
 from qlab.queue import Queue
 from qlab.scenario import Arrival
+from qlab.seat import Seat
 from qlab.steps import Ended
 from qlab.trace import Kind
-
-
-@dataclass(slots=True)
-class Seat:
-    """A worker's place.
-
-    Attributes:
-        name: Who sits here, as the trace tells it.
-        held: The job in its hands.
-        until: When its handler's present step ends, in seconds; None while no handler runs.
-        paused: Whether it stands still, with whatever it holds.
-        gone: Whether it has crashed.
-    """
-
-    name: str
-    held: Reservation | None = None
-    until: float | None = None
-    paused: bool = False
-    gone: bool = False
-    steps: Generator[float, None, Ended] | None = field(default=None, repr=False)
-
-    @property
-    def free(self) -> bool:
-        """Whether it can take a job."""
-        return self.held is None and not self.paused and not self.gone
 
 
 @dataclass(order=True, slots=True)
@@ -79,6 +56,7 @@ class Bench:
         self._poll = poll
         self._crashes = dict(crashes or {})
         self._heap: list[_Due] = []
+        self._turns: deque[Seat] = deque()
         self._serial = 0
         self._arrivals = 0
         self._working = False
@@ -105,8 +83,8 @@ class Bench:
 
         Args:
             until: Up to which moment, in seconds; `math.inf` until nothing is left that will ever be due.
-            working: Whether free workers take jobs; handlers that run go on either way.
-            most: How many things may happen.
+            working: Whether workers take jobs, and begin to run what they hold; handlers that run go on either way.
+            most: How many things may happen: that something falls due, or that one worker has its turn.
             stopping: Asked before each of them whether to stop there.
 
         Returns:
@@ -114,20 +92,19 @@ class Bench:
         """
         self._working = working
         if working:
+            self._turns.extend(seat for seat in self.seats if seat.holding)
             self._sit_down()
-        last, happened = us(until), 0
+        happened = 0
         try:
-            while self._heap and self._heap[0].at <= last and not (until == math.inf and self._is_over()):
+            while (happen := self._next(until)) is not None:
                 if happened >= most or stopping():
                     return happened
-                due = heapq.heappop(self._heap)
-                self.clock.advance_to(max(self.clock.now(), from_us(due.at)))
-                due.act()
-                self._wake_when_due()
+                happen()
                 happened += 1
         finally:
             self._working = False
             self._wake_at = math.inf
+            self._turns.clear()
         if until != math.inf:
             self.clock.advance_to(max(self.clock.now(), until))
         return None
@@ -197,7 +174,40 @@ class Bench:
         id, name, attempt = (None, "", 0) if job is None else (job.id, job.name, job.attempts)
         self.queue.trace.record(self.clock.now(), kind, id, name, attempt, seat.name, detail=detail)
 
-    # -- the heap --
+    # -- what happens next --
+
+    def _next(self, until: float) -> Callable[[], None] | None:
+        """Find what happens next, up to a moment: a worker's turn, else what falls due."""
+        seat = self._whose_turn()
+        if seat is not None:
+            return lambda: self._take_turn(seat)
+        self._wake_when_due()
+        if not self._heap or self._heap[0].at > us(until) or (until == math.inf and self._is_over()):
+            return None
+        return self._fall_due
+
+    def _whose_turn(self) -> Seat | None:
+        while self._turns:
+            seat = self._turns.popleft()
+            if seat.holding:
+                return seat
+            if seat.free:
+                due = self.queue.next_due()
+                if due is not None and due <= self.clock.now():
+                    return seat
+                self._turns.clear()
+        return None
+
+    def _take_turn(self, seat: Seat) -> None:
+        if seat.holding:
+            self.start(seat)
+        else:
+            self._ask(seat)
+
+    def _fall_due(self) -> None:
+        due = heapq.heappop(self._heap)
+        self.clock.advance_to(max(self.clock.now(), from_us(due.at)))
+        due.act()
 
     def _plan(self, at: float, act: Callable[[], None]) -> None:
         self._serial += 1
@@ -212,11 +222,10 @@ class Bench:
         self.queue.dispatch_later(arrival.name, arrival.payload, delay=arrival.delay)
 
     def _sit_down(self) -> None:
-        """Let every free worker ask: at a poll of its own, or as soon as something is due."""
+        """Let every free worker that polls do so at a moment of its own."""
         for seat in self._free() if self._poll is not None else ():
             if seat.name not in self._asking:
                 self._ask_at(seat, self.clock.now() + self._first_polls.uniform(0, self._poll or 0))
-        self._wake_when_due()
 
     def _free(self) -> Iterator[Seat]:
         return (seat for seat in self.seats if seat.free)
@@ -232,11 +241,7 @@ class Bench:
     def _wake(self) -> None:
         self._wake_at = math.inf
         if self._working:
-            for seat in self._free():
-                due = self.queue.next_due()
-                if due is None or due > self.clock.now():
-                    break
-                self._ask(seat)
+            self._turns.extend(self.seats)
 
     def _ask_at(self, seat: Seat, moment: float) -> None:
         self._asking.add(seat.name)

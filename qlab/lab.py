@@ -270,7 +270,7 @@ class Lab:
     def run(
         self, seconds: float, *, most: Sequence[int | None] = (), stopping: Callable[[], bool] = lambda: False
     ) -> None:
-        """Let time go by while every worker works by itself.
+        """Let time go by while every worker works by itself, also on a job that it was let reserve.
 
         Args:
             seconds: How long, from 0 up.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qlab import drivers
-from qlab.bench import Bench, Seat
+from qlab.bench import Bench
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Statement
 from qlab.drivers.server import EmbeddedServer
@@ -18,6 +18,7 @@ from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.registry import Handler
 from qlab.scenario import Scenario
+from qlab.seat import Seat
 from qlab.trace import Kind, Trace
 
 NAMES = ("memory", "sqlite", "redis_list", "redis_zset")

@@ -271,7 +271,7 @@ def test_stop_ends_a_run_between_two_jobs_and_on_every_driver_alike(labs: Callab
 
     front.ask("dispatch_text", handler="stop", payload="", count=20)
     front.ask("run", seconds=1, run=1)
-    assert len(lab.trace) < 60
+    assert ran == [1, 2, 3, 4, 5] * 2
     assert lab.agreements[0].difference is None
     front.ask("branch")
     assert front.board.branches[0].lab.trace == lab.trace

@@ -86,12 +86,56 @@ def test_a_run_stops_between_two_jobs_and_is_repeated_as_far(lab: Lab) -> None:
     lab.dispatch("pay", count=10)
     asked = iter([False, False, True])
     lab.run(5.0, stopping=lambda: next(asked))
-    assert (lab.now, lab.queue.counts().ready) == (0.0, 6)
+    assert (lab.now, lab.queue.counts().ready) == (0.0, 9)
     with lab.branch() as other:
         assert other.trace == lab.trace
         assert other.queue.counts() == lab.queue.counts()
     lab.run(5.0)
     assert (lab.now, lab.queue.counts().ready) == (5.0, 0)
+
+
+def test_a_run_may_stop_before_any_worker_s_turn_and_is_repeated_byte_for_byte(tmp_path: Path) -> None:
+    for workers, turns in ((1, 1), (3, 3), (12, 12)):
+        for stop in range(turns + 2):
+            with Lab("memory", workers=workers, name="stopped") as lab:
+                lab.dispatch("pay", count=20)
+                lab.dispatch("slow", delay=1.0, count=20)
+                asked = iter([False] * stop)
+                lab.run(5.0, stopping=lambda asked=asked: next(asked, True))
+                assert lab.queue.counts().ready == 20 - max(0, stop - 1), "one worker, one job, one question"
+                lab.run(15.0)
+                file = lab.save(tmp_path / "lab.json")
+                with lab.branch() as other, Lab.load(file, name="again") as again:
+                    assert other.trace == again.trace == lab.trace
+                    assert other.actions == again.actions == lab.actions
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_run_finishes_what_a_worker_was_let_reserve(lab: Lab, others: int) -> None:
+    lab.dispatch("pay")
+    lab.reserve(1)
+    if others:
+        lab.dispatch("pay", count=others)
+    lab.run(1.0)
+    assert [kind for _, kind, _ in told(lab)].count("completed") == 1 + others
+    assert lab.sides[0].ledger.doubled == []
+    with lab.branch() as other:
+        assert other.trace == lab.trace
+
+
+def test_a_run_leaves_alone_what_a_worker_holds_that_is_paused_or_gone(lab: Lab) -> None:
+    lab.dispatch("pay", count=2)
+    lab.reserve(1)
+    lab.pause(1)
+    lab.reserve(2)
+    lab.crash(2)
+    lab.run(1.0)
+    assert lab.queue.counts()[:3] == (0, 0, 2)
+    lab.resume(1)
+    lab.advance(1.0)
+    assert lab.queue.counts()[:3] == (0, 0, 2), "time alone starts no handler"
+    lab.run(0.0)
+    assert lab.queue.counts()[:3] == (0, 0, 1)
 
 
 def test_a_worker_that_crashed_or_is_paused_does_nothing_until_it_is_resumed(lab: Lab) -> None:

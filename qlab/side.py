@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qlab import drivers
 from qlab.bench import Bench
@@ -13,6 +13,7 @@ from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Statement
 from qlab.drivers.server import EmbeddedServer
 from qlab.job import Attempt, Release
+from qlab.ledger import Ledger
 from qlab.outcome import Idle, Outcome
 from qlab.policy import Policy
 from qlab.queue import Queue
@@ -23,47 +24,6 @@ from qlab.trace import Kind, Trace
 
 NAMES = ("memory", "sqlite", "redis_list", "redis_zset")
 """Drivers that a lab makes in a folder of its own; an address opens any other store."""
-
-
-class Entry(NamedTuple):
-    """A side effect.
-
-    Attributes:
-        at: When, in seconds.
-        job: The job that did it.
-        amount: How much it moved.
-        worker: Which worker ran the job.
-        events: How many events the trace had before it.
-    """
-
-    at: float
-    job: int
-    amount: float
-    worker: str
-    events: int
-
-
-class Ledger:
-    """An account that every run of a job moves: what the jobs did to the world, however often they ran."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-
-    @property
-    def balance(self) -> float:
-        """The sum of all side effects."""
-        return sum(entry.amount for entry in self.entries)
-
-    @property
-    def expected(self) -> float:
-        """What the sum would be had each job run once."""
-        return sum({entry.job: entry.amount for entry in reversed(self.entries)}.values())
-
-    @property
-    def doubled(self) -> list[int]:
-        """The jobs that took effect more than once."""
-        jobs = [entry.job for entry in self.entries]
-        return sorted({job for job in jobs if jobs.count(job) > 1})
 
 
 class Side:
@@ -267,6 +227,6 @@ def _entered(run: Handler, side: Side) -> Handler:
             amount = job.payload.get("amount", 1) if isinstance(job.payload, dict) else 1
             worker = next((seat.name for seat in side.bench.seats if seat.held is job.reservation), "")
             amount = amount if isinstance(amount, int | float) else 1
-            side.ledger.entries.append(Entry(side.clock.now(), job.id, amount, worker, len(side.trace)))
+            side.ledger.enter(job.reservation.job, amount, side.clock.now(), worker, len(side.trace))
 
     return entered

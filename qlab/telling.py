@@ -118,7 +118,7 @@ class _SideTeller:
         return told | changed
 
     def _pieces(self, events: int, texts: int, entries: int) -> dict[str, Any]:
-        rows = [[e.at, e.job, e.amount, e.worker, e.events] for e in self._side.ledger.entries[entries:]]
+        rows = [list(entry) for entry in self._side.ledger.entries[entries:]]
         return {"events": packed(self._side.trace, events, texts), "ledger": rows, "ledger_from": entries}
 
     def _present(self) -> dict[str, Any]:

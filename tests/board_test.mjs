@@ -6,7 +6,7 @@ import test from "node:test";
 const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
 // As a browser would: a module, whatever a package.json around it says.
 const source = Buffer.from(read("../qlab/static/board.js")).toString("base64");
-const { KINDS, Store, at, csv, cut, default: board, empty, lanes, ledger, notJson, reduce, s, stateOf, tell, tellTime, unpack } =
+const { KINDS, Store, at, csv, cut, default: board, empty, lanes, ledger, notJson, reduce, s, stateOf, tell, tellDoubles, tellTime, unpack } =
   await import(`data:text/javascript;base64,${source}`);
 
 const vectors = readdirSync(new URL("vectors", import.meta.url)).filter((name) => name.startsWith("trace_"));
@@ -149,10 +149,32 @@ test("a position among the first driver's events finds the others'", () => {
 });
 
 test("a ledger names what took effect twice", () => {
-  const entries = [[0, 1, 10, "a", 1], [5, 1, 10, "b", 3], [6, 2, 7, "b", 5]];
+  const entries = [[0, 1, 10, "a", 1, 1], [5, 1, 10, "b", 3, 2], [6, 2, 7, "b", 5, 1]];
   const { balance, expected, twice } = ledger(entries);
   assert.deepEqual([balance, expected, twice], [27, 17, [1]]);
   assert.equal(ledger(entries, 3).balance, 10);
+});
+
+test("a job of a new store is no double of one that had its id", () => {
+  assert.deepEqual(ledger([[0, 1, 10, "a", 1, 1], [5, 1, 10, "b", 3, 1]]).twice, []);
+});
+
+test("that a job ran once more is told with who did so when", () => {
+  const entries = [[0, 1, 10, "a", 1, 1], [5, 1, 10, "b", 3, 2], [6, 2, 7, "b", 5, 1], [7, 1, 10, "", 7, 3]];
+  const side = { ledger: entries, doubles: entries.filter((entry) => entry[5] > 1) };
+  assert.deepEqual([0, 1, 3, 7].flatMap((place) => tellDoubles(side, place)), [
+    { at: 5, text: "job 1 ran twice: a's run took effect at 0 s, b's again at 5 s; the balance is 20, expected 10" },
+    { at: 7, text: "job 1 ran 3 times: b's run took effect at 5 s, a worker's again at 7 s; the balance is 37, expected 17" },
+  ]);
+});
+
+test("the latest line says that a job ran twice, now and in the past", () => {
+  const store = new Store(fake(), message(1, 0, [1]));
+  const twice = message(2, 1, [2]);
+  twice.sides[0].ledger = [[0, 1, 10, "a", 1, 1], [0, 1, 10, "b", 1, 2]];
+  store.absorb(twice);
+  assert.match(store.log.at(-1).text, /^job 1 ran twice: a's run/);
+  store.close();
 });
 
 test("a payload is checked as it is typed", () => {

@@ -48,6 +48,21 @@ def test_a_job_can_be_made_to_run_twice_and_the_ledger_shows_it(lab: Lab) -> Non
     ]
 
 
+def test_the_ledger_knows_a_job_by_its_uid(lab: Lab) -> None:
+    lab.change_policy(tries=1)
+    lab.dispatch("pay")
+    lab.reserve(1)
+    lab.advance(91.0)
+    lab.reserve(2)  # it finds the attempts used up
+    lab.complete(2)
+    lab.complete(1)
+    lab.retry()
+    lab.step(1)
+    ledger = lab.sides[0].ledger
+    assert [entry.effect for entry in ledger.entries] == [1, 2]
+    assert (ledger.balance, ledger.expected, ledger.doubled) == (2, 1, [2])
+
+
 def test_stepping_tries_again_and_fails_in_the_end(lab: Lab) -> None:
     lab.dispatch("broken")
     kinds = []

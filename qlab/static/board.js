@@ -68,7 +68,7 @@ export function reduce(state, event) {
 }
 
 const fresh = (id, name, available_at, turn) => ({
-  id, name, attempts: 0, available_at, worker: "", reserved: false, settled: null, detail: "", from: 0, turn, progress: "",
+  id, name, attempts: 0, available_at, worker: "", reserved: false, settled: null, detail: "", from: 0, turn, born: turn, progress: "",
 });
 
 /** Keep which workers are away, and empty the hands of one that crashed. */
@@ -254,11 +254,33 @@ export function tellTime(state, then, now) {
   return told;
 }
 
+const TIMES = ["", "once", "twice"];
+const times = (count) => TIMES[count] ?? `${count} times`;
+
+const isDouble = ([, , , , , effect]) => effect > 1;
+
+/** Say which jobs took effect once more, just before the event at a place; the ledger's `doubles` tell. */
+export function tellDoubles(side, place) {
+  return side.doubles.filter((entry) => entry[4] === place).map((entry) => {
+    const [at, job, , worker, , effect] = entry;
+    const before = side.ledger.slice(0, side.ledger.indexOf(entry)).findLast((one) => one[1] === job && one[5] === effect - 1);
+    const { balance, expected } = ledger(side.ledger.slice(0, side.ledger.indexOf(entry) + 1));
+    const first = before ? `${before[3] || "a worker"}'s run took effect at ${s(before[0])}, ` : "";
+    return { at, text: `job ${job} ran ${times(effect)}: ${first}${worker || "a worker"}'s again at ${s(at)}; the balance is ${balance}, expected ${expected}` };
+  });
+}
+
+/** Tell how often jobs took effect of which more than one effect is entered in the ledger, as far as so many events. */
+function effectsOf(side, state, count) {
+  const doubles = side.doubles.filter(([, job, , , events]) => events < count && events >= state.jobs.get(job)?.born);
+  return new Map(doubles.map(([, job, , , , effect]) => [state.jobs.get(job), effect]));
+}
+
 // -- what the kernel tells ---------------------------------------------------------------------------------------------
 
 const LOGGED = 60;
 
-const newSide = () => ({ events: [], texts: [], ledger: [], seats: [], failed: [], rows: new Map(), hadRow: new Set(), state: empty(), past: null });
+const newSide = () => ({ events: [], texts: [], ledger: [], seats: [], failed: [], rows: new Map(), hadRow: new Set(), doubles: [], state: empty(), past: null });
 
 /** What is known of one model, shared by all its views. Without a model it is a page that somebody kept. */
 export class Store {
@@ -315,15 +337,18 @@ export class Store {
       if (moment !== null && until > moment) this.note(...tellTime(side.state, moment, until));
       moment = moment === null ? null : Math.max(moment, until);
     };
+    const entries = ledger.slice(side.ledger.length - ledger_from);
+    side.ledger.push(...entries);
+    side.doubles.push(...entries.filter(isDouble));
     news.forEach((event, i) => {
       pass(event.at);
       side.events.push(event);
       reduce(side.state, event);
       if (then === null || i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
-      this.note({ at: event.at, text: tell(side.events, side.events.length - 1), polls: event.kind === "missed" ? 1 : 0 });
+      const place = side.events.length - 1;
+      this.note({ at: event.at, text: tell(side.events, place), polls: event.kind === "missed" ? 1 : 0 }, ...tellDoubles(side, place));
     });
     pass(this.head.now);
-    side.ledger.push(...ledger.slice(side.ledger.length - ledger_from));
     Object.assign(side, present);
     side.rows = new Map(side.failed);
     for (const [job] of side.failed) side.hadRow.add(job);
@@ -612,16 +637,16 @@ const TITLES = { delayed: "Delayed", ready: "Ready", reserved: "Reserved", done:
 const jobs = (count) => `${count} ${count === 1 ? "job" : "jobs"}`;
 
 /** What a card says of a job that waits, is held, or has ended. */
-function card(seen, where, now, how = "") {
+function card(seen, where, now, how = "", effects = 1) {
   const left = seen.available_at - now;
   const runOut = where === "ready" && seen.reserved;
   const when = {
-    delayed: () => `in ${about(left)}`, ready: () => (runOut ? "ran out" : ""), done: () => "", failed: () => "",
+    delayed: () => `in ${about(left)}`, ready: () => (runOut ? "ran out" : ""), done: () => (effects > 1 ? `ran ${times(effects)}` : ""), failed: () => "",
     reserved: () => (left === Infinity ? "no limit" : `${about(left)} left`),
   }[where]();
   const note = { reserved: how || seen.progress, failed: seen.detail, delayed: seen.attempts ? seen.detail : "" }[where] ?? "";
   const bar = where === "reserved" && left < Infinity ? left / (seen.available_at - seen.from) : null;
-  return { key: `job ${seen.id}`, id: seen.id, name: seen.name, look: runOut ? "run-out" : how ? "orphan" : where, when, note, bar, attempts: seen.attempts };
+  return { key: `job ${seen.id}`, id: seen.id, name: seen.name, look: runOut ? "run-out" : how ? "orphan" : where === "done" && effects > 1 ? "twice" : where, when, note, bar, attempts: seen.attempts };
 }
 
 /** What a card says of a job that a worker goes on with although the reservation is not its own any more. */
@@ -667,7 +692,7 @@ function drawCard(store, el, item) {
   }
   el.bar.hidden = item.bar === null;
   if (item.bar !== null) el.bar.firstChild.style.transform = `scaleX(${Math.max(0, Math.min(1, item.bar)).toFixed(4)})`;
-  const look = { "run-out": "its reservation ran out", orphan: "nobody works on it", late: "late worker" }[item.look] ?? item.look;
+  const look = { "run-out": "its reservation ran out", orphan: "nobody works on it", late: "late worker", twice: "done" }[item.look] ?? item.look;
   setText(el.say, [`job ${item.id}`, item.name, look, item.when, item.attempts ? `attempt ${item.attempts}` : "", item.note].filter(Boolean).join(", "));
   for (const act of el.acts ?? []) enable(act, store.cannot);
 }
@@ -730,8 +755,10 @@ function sidePart(store, index, several) {
       what.replaceChildren(h("b", {}, side.driver), ` ${side.what}`);
     }
     for (const name of Object.keys(TITLES)) setText(counts[name], found[name].length.toLocaleString("en"));
+    const effects = effectsOf(side, state, count);
     for (const name of Object.keys(SLOTS)) {
-      stacks[name].draw(found[name].slice(0, SLOTS[name]).map((seen) => card(seen, name, now)), found[name].length, TITLES[name].toLowerCase());
+      const cards = found[name].slice(0, SLOTS[name]).map((seen) => card(seen, name, now, "", effects.get(seen)));
+      stacks[name].draw(cards, found[name].length, TITLES[name].toLowerCase());
     }
     drawWorkers(side, state, found.reserved, now);
     all.draw();
@@ -881,8 +908,8 @@ function logPart(store) {
   function shown() {
     if (!store.past) return store.log.slice(-4).reverse();
     const { events } = store.first;
-    const last = store.position;
-    return [...Array(Math.min(4, last)).keys()].map((back) => ({ at: events[last - 1 - back].at, text: tell(events, last - 1 - back) }));
+    const places = [...Array(Math.min(4, store.position)).keys()].map((back) => store.position - 1 - back);
+    return places.flatMap((i) => [...tellDoubles(store.first, i), { at: events[i].at, text: tell(events, i) }]).slice(0, 4);
   }
   function announce() {
     const latest = store.hint || store.head.problem || shown().slice(0, 3).reverse().map((line) => line.text).join(". ");
@@ -1053,17 +1080,16 @@ function ledgerPart(store) {
 
 const named = (ids) => `job${ids.length > 1 ? "s" : ""} ${ids.slice(0, 5).join(", ")}${ids.length > 5 ? " …" : ""}`;
 
-/** Sum up a ledger as far as so many events have happened: `[at, job, amount, worker, events]` each. */
+/** Sum up a ledger as far as so many events have happened: `[at, job, amount, worker, events, effect]` each. */
 export function ledger(all, count = Infinity) {
   const entries = all.filter((entry) => entry[4] < count);
-  const first = new Map(), twice = new Set();
-  for (const [, job, amount] of entries) (first.has(job) ? twice.add(job) : first.set(job, amount));
-  const sum = (amounts) => amounts.reduce((a, b) => a + b, 0);
-  return { entries, balance: sum(entries.map((entry) => entry[2])), expected: sum([...first.values()]), twice: [...twice].sort((a, b) => a - b) };
+  const sum = (some) => some.reduce((total, entry) => total + entry[2], 0);
+  const twice = [...new Set(entries.filter(isDouble).map((entry) => entry[1]))].sort((a, b) => a - b);
+  return { entries, balance: sum(entries), expected: sum(entries.filter((entry) => !isDouble(entry))), twice };
 }
 
 function sheet({ entries, balance, expected, twice }, driver) {
-  const rows = entries.map(([at, job, amount, worker]) => [s(at), `job ${job}`, amount, worker, twice.includes(job) ? "took effect twice" : ""]).slice(-10);
+  const rows = entries.slice(-10).map(([at, job, amount, worker, , effect]) => [s(at), `job ${job}`, amount, worker, effect > 1 ? `took effect ${times(effect)}` : ""]);
   const verdict = !entries.length ? "Nothing has been entered yet." : twice.length
     ? `The balance is ${balance}, expected ${expected}: ${named(twice)} took effect more than once.` : `The balance is ${balance}, as expected.`;
   return h("div", {}, driver && h("b", {}, driver), h("p", { class: twice.length ? "verdict alarm" : "verdict" }, verdict),

@@ -36,6 +36,8 @@ def test_makes_a_job_run_twice_and_says_why(open_notebook: Open) -> None:
     board.shows(done=1)
     board.press("Complete worker 1")
     board.tells("worker 1 came too late to complete it, because worker 2 reserved it at 120 s")
+    board.tells("job 1 ran twice: worker 2's run took effect at 120 s, worker 1's again at 120 s")
+    expect(board.lane("done").get_by_role("listitem")).to_contain_text("done, ran twice")
     board.toggle("Ledger")
     board.tells(re.compile(r"job 1\b.*\b(twice|2 times|2 ×|double)", re.IGNORECASE))
     board.tells(re.compile(r"\b10\b"))

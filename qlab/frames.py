@@ -31,7 +31,7 @@ _Columns: TypeAlias = dict[str, _Array]
 _NOTHING = -(2**62)
 _OPEN = 255
 _COUNTED = (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED, JobState.DONE)
-_READY, _DELAYED, _RESERVED, _FAILED, _DONE, _GONE = range(6)
+_READY, _DELAYED, _RESERVED, _FAILED, _DONE, _GONE, _LOST = range(7)
 _CODES = {kind: code for code, kind in enumerate(Kind)}
 _BEGINS = {
     Kind.DISPATCHED: _DELAYED,
@@ -43,6 +43,7 @@ _BEGINS = {
     Kind.COMPLETED: _DONE,
     Kind.RETRIED: _GONE,
     Kind.FORGOTTEN: _GONE,
+    Kind.LOST: _LOST,
 }
 _BEGUN = np.array([_BEGINS.get(kind, -1) for kind in Kind])
 _SPAN = {span: code for code, span in enumerate((*SPANS, *MARKS))}
@@ -94,7 +95,8 @@ def jobs(trace: Trace) -> pd.DataFrame:
         One row a job, by id:
 
         - `job` (int64), `name` (category): its id and its handler;
-        - `state` (category: ready, delayed, reserved, failed, done, cleared): where it was at the trace's last moment;
+        - `state` (category: ready, delayed, reserved, failed, done, cleared, lost): where it was at the trace's last
+          moment;
         - `attempts` (int64): how many times it was reserved;
         - `runs` (int64): how many of those were there to run it: one whose worker crashed was, one that only found
           every attempt used up was not;
@@ -102,7 +104,7 @@ def jobs(trace: Trace) -> pd.DataFrame:
         - `first_reserved_at`, `finished_at` (float64, s): when it was first reserved; when it was done or had failed;
         - `wait` (float64, s): from claimable to reserved, summed over its reservations; NaN without one;
         - `service` (float64, s): from reserved to settled, summed over its reservations; one that nobody settled counts
-          until it ran out, was recovered or cleared, one that goes on does not count; NaN without one that counts;
+          until it ran out, was recovered, cleared or lost, one that goes on does not count; NaN without one that does;
         - `backoff` (float64, s): from released by a failed attempt to claimable again, summed; 0 without one;
         - `sojourn` (float64, s): wait + service;
         - `worker` (category): who reserved it last;
@@ -280,7 +282,7 @@ def _final_states(steps: _Steps) -> ExtensionArray:
     states[steps.then == _CODES[Kind.CLEARED]] = len(_COUNTED)
     final = np.zeros(len(steps.ids), np.int8)
     final[steps.row] = states
-    return _category(final, (*_COUNTED, Kind.CLEARED))
+    return _category(final, (*_COUNTED, Kind.CLEARED, Kind.LOST))
 
 
 def _tries(steps: _Steps, columns: _Columns, texts: list[str]) -> _Columns:
@@ -342,7 +344,7 @@ def _counts(steps: _Steps) -> tuple[_Array, _Array]:
     sign = np.repeat([1, -1, 1, -1], [len(begun), len(ready), len(ready), ended.sum()])
     times = np.concatenate([steps.at, steps.turn[turned], steps.turn[turned], steps.end[ended]])
     moments, place = np.unique(times, return_inverse=True)
-    size = len(_COUNTED) + 1
+    size = _LOST + 1
     changes = np.bincount(place * size + state, sign, minlength=len(moments) * size).astype(np.int64).reshape(-1, size)
     changes = changes[:, :_GONE]
     changed = changes.any(axis=1)

@@ -22,6 +22,8 @@ class JobState(StrEnum):
     """In `failed_jobs`."""
     DONE = "done"
     """Completed and gone from the store: only a trace remembers it."""
+    LOST = "lost"
+    """Vanished with its store, which kept it in memory only: only a trace remembers it."""
 
 
 class NewJob(NamedTuple):

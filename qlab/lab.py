@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from qlab.clock import duration
 from qlab.driver import Statement
-from qlab.errors import QlabError, UnknownFailedJob
+from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
 from qlab.explanation import Agreement, agreement
 from qlab.job import Attempt
 from qlab.outcome import Outcome
@@ -37,7 +37,7 @@ FORM = 1
 
 ACTIONS = (
     *("advance", "change_policy", "complete", "crash", "dispatch", "forget", "pause", "play", "reserve", "reset"),
-    *("restart", "resume", "retry", "run", "step", "step_all"),
+    *("restart", "restart_server", "resume", "retry", "run", "step", "step_all"),
 )
 """The methods that do something to a lab: the board's buttons, and all that a saved lab may ask for."""
 
@@ -158,6 +158,10 @@ class Lab:
     def agreements(self) -> tuple[Agreement, ...]:
         """How the trace of each driver after the first compares with the first's."""
         return tuple(agreement(self.sides[0], side) for side in self.sides[1:])
+
+    def has_server(self, side: Side) -> bool:
+        """Tell whether a side's store has a server of the lab's own, which `restart_server` restarts."""
+        return self._stores.has_server(self.sides.index(side))
 
     def handler(
         self,
@@ -290,13 +294,28 @@ class Lab:
                 told["most"] = happened
 
     def restart(self) -> None:
-        """Restart the process: every worker loses what it holds, and a driver in memory loses everything."""
+        """Restart the process: every worker loses what it holds, and a store in the process everything."""
         with self._acting("restart"):
             for i, side in enumerate(self.sides):
-                side.restart(self._stores.again(i))
+                side.restart(self._stores.again(i), forgets=self._stores.forgets(i))
                 self._usual_handlers(side)
                 for name, (run, rules) in self._handlers.items():
                     side.register(name, run, rules)
+
+    def restart_server(self, side: int | None = None) -> None:
+        """Kill a store's server and start it again: what it kept in memory only is lost; workers keep what they hold.
+
+        Args:
+            side: Which driver's, from 1; by default that of each that has a server in this lab's folder.
+        """
+        with self._acting("restart_server", side=side):
+            if side is not None and not 1 <= side <= len(self.sides):
+                raise ValueError(f"side is {side!r}: there are 1 to {len(self.sides)}")
+            self._each(self._restart_server, self.sides if side is None else self.sides[side - 1 : side])
+
+    def _restart_server(self, side: Side) -> None:
+        self._stores.restart_server(self.sides.index(side))
+        side.begin_anew()
 
     def retry(self, which: int | Literal["all"] = "all") -> int:
         """Move failed jobs back to the queue. Returns how many (on the driver with the fewest)."""
@@ -526,10 +545,18 @@ class Lab:
     def _acting(self, verb: str, **arguments: Any) -> Iterator[dict[str, Any]]:
         """Do something whole: recorded for those who repeat it, told to those who watch, whatever it raises."""
         with self.lock:
+            self._notice_losses()
             for side in self.sides:
                 side.statements.clear()
             try:
                 yield arguments
+            except DriverUnavailable as error:
+                if silent := self._stores.silent():
+                    raise DriverUnavailable(
+                        f"the lab's own server of {' and '.join(silent)} does not answer: restart the server; "
+                        "what it kept in memory only is lost"
+                    ) from error
+                raise
             finally:
                 latest = max(side.clock.now() for side in self.sides)
                 for side in self.sides:
@@ -537,14 +564,25 @@ class Lab:
                 self._actions.append(Action(verb, arguments, len(self.trace)))
                 self._tell()
 
-    def _each(self, act: Callable[[Side], Result]) -> list[Result]:
+    def _notice_losses(self) -> None:
+        """Look for jobs that have vanished since the last action, with a server that somebody killed or emptied."""
+        for i, side in enumerate(self.sides):
+            if not (lost := side.lost()):
+                continue
+            if self._stores.has_server(i):
+                side.begin_anew()
+                self._actions.append(Action("restart_server", {"side": i + 1}, len(self.trace)))
+            else:
+                side.losses.record(lost, self.now, "its server was emptied, or another program took it")
+
+    def _each(self, act: Callable[[Side], Result], sides: Sequence[Side] | None = None) -> list[Result]:
         """Do something on every side that can; it is refused where none can, with the first one's reason.
 
         Drivers may differ by then: a worker may hold a job on one and none on another.
         """
         done: list[Result] = []
         refused: list[Exception] = []
-        for side in self.sides:
+        for side in self.sides if sides is None else sides:
             try:
                 done.append(act(side))
             except (ValueError, UnknownFailedJob) as error:

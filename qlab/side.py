@@ -11,9 +11,12 @@ from qlab import drivers
 from qlab.bench import Bench
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Statement
+from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
+from qlab.errors import QlabError
 from qlab.job import Attempt, Release
 from qlab.ledger import Ledger
+from qlab.losses import Losses
 from qlab.outcome import Idle, Outcome
 from qlab.policy import Policy
 from qlab.queue import Queue
@@ -40,6 +43,7 @@ class Side:
         self.clock = SimulatedClock()
         self.trace = Trace()
         self.ledger = Ledger()
+        self.losses = Losses(self.trace)
         self.statements: list[Statement] = []
         self.queue = self._open(store, policy)
         self.bench = Bench(self.queue, self.clock, workers=workers, seed=seed)
@@ -132,16 +136,33 @@ class Side:
         for arrival in scenario.arrivals:
             self.bench.arrive(arrival)
 
-    def restart(self, store: Driver | None) -> None:
-        """Start again on the same store; on another one, empty, where the store was in this process."""
+    def restart(self, store: Driver, *, forgets: bool) -> None:
+        """Restart the process of the workers.
+
+        Args:
+            store: The store, opened again.
+            forgets: Whether it was in this process, and has forgotten everything.
+        """
         before = self.queue
-        self.queue = self._open(store or drivers.open(before.driver.url), before.policy)
+        self.queue = self._open(store, before.policy)
         self.bench.restart(self.queue)
-        if store is None:
-            self.trace.record(
-                self.clock.now(), Kind.CLEARED, detail="memory forgets what it held when its process ends"
-            )
         before.close()
+        self.losses.record(self.losses.look(self.queue, failed=forgets), self.clock.now())
+
+    def begin_anew(self) -> None:
+        """Record that the store's server was restarted, and what is lost by that."""
+        lost = self.losses.look(self.queue)
+        self.trace.record(self.clock.now(), Kind.RESTARTED, detail="server")
+        self.losses.record(lost, self.clock.now())
+
+    def lost(self) -> list[int]:
+        """Find the jobs that the store has lost without being asked to; none while it does not answer."""
+        if not isinstance(self.queue.driver, RedisStore):
+            return []  # a file keeps what it has, and this process's memory goes with the process only
+        try:
+            return self.losses.look(self.queue)
+        except QlabError:
+            return []
 
     def close(self) -> None:
         """Close the queue."""
@@ -182,9 +203,32 @@ class Stores:
         self._layouts += 1
         return [drivers.open(self._address(i)) for i in range(len(self._names))]
 
-    def again(self, i: int) -> Driver | None:
-        """Open a store again as it is; None where it was in this process."""
-        return None if self._names[i].startswith("memory") else drivers.open(self._address(i))
+    def again(self, i: int) -> Driver:
+        """Open a store again, as a process does that was restarted."""
+        return drivers.open(self._address(i))
+
+    def forgets(self, i: int) -> bool:
+        """Tell whether a store ends with its process."""
+        return self._names[i].startswith(("memory", "redis+embedded:"))
+
+    def has_server(self, i: int) -> bool:
+        """Tell whether a store has a server of the lab's own."""
+        return i in self._servers
+
+    def restart_server(self, i: int) -> None:
+        """Kill a store's server, and start it again.
+
+        Raises:
+            ValueError: It has none of the lab's own.
+        """
+        if i not in self._servers:
+            raise ValueError(f"{self._names[i]} has no server of the lab's own that could be restarted")
+        self._servers[i].kill()
+        self._servers[i].restart()
+
+    def silent(self) -> list[str]:
+        """Name the drivers whose servers, which are the lab's own, do not answer."""
+        return [self._names[i] for i, server in self._servers.items() if not server.answers()]
 
     def close(self) -> None:
         """End the servers and remove the folder."""

@@ -18,7 +18,7 @@ from qlab.trace import Difference, Kind, Trace
 
 _NOTHING = -(2**62)
 _CODES = {kind: code for code, kind in enumerate(Kind)}
-_ABOUT_FAILED = {_CODES[kind] for kind in (Kind.FAILED, Kind.FORGOTTEN, Kind.RETRIED, Kind.CLEARED)}
+_ABOUT_FAILED = {_CODES[kind] for kind in (Kind.FAILED, Kind.FORGOTTEN, Kind.RETRIED, Kind.LOST)}
 _MAY_BE_NOTHING = ("job", "since", "until")
 
 
@@ -103,6 +103,7 @@ class _SideTeller:
         self.failed = _FailedRows(side, lab)
         self._latest: dict[str, Any] = {}
         self._what = _description(side)
+        self._has_server = lab.has_server(side)
 
     def everything(self) -> dict[str, Any]:
         return self._pieces(0, 0, 0) | self._present()
@@ -126,6 +127,7 @@ class _SideTeller:
             "driver": self._side.driver,
             "what": self._what,
             "order": self._side.order,
+            "server": self._has_server,
             "seats": [_seat(seat) for seat in self._side.bench.seats],
             "failed": self.failed.look(),
             "difference": self._differs(),
@@ -177,7 +179,8 @@ class _FailedRows:
         columns, texts = self._side.trace.columns()
         kinds, jobs = columns["kind"], columns["job"]
         news = [i for i in range(self._seen, len(kinds)) if kinds[i] in _ABOUT_FAILED]
-        failed = [jobs[i] for i in news if kinds[i] == _CODES[Kind.FAILED]]
+        lost = {jobs[i]: i for i in news if kinds[i] == _CODES[Kind.LOST]}
+        failed = [jobs[i] for i in news if kinds[i] == _CODES[Kind.FAILED] and lost.get(jobs[i], i) <= i]
         left = [i for i in news if kinds[i] in (_CODES[Kind.RETRIED], _CODES[Kind.FORGOTTEN])]
         gone = {int(texts[columns["detail"][i]].split()[-1]) for i in left}  # "failed job 7" is row 7
         if not news or self._match(failed, gone):

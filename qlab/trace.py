@@ -40,11 +40,13 @@ class Kind(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     RESTARTED = "restarted"
+    LOST = "lost"
 
 
 _KINDS = tuple(Kind)
 _CODES = {kind: code for code, kind in enumerate(_KINDS)}
 _NOTHING = -(2**62)
+_SETTLES = {Kind.COMPLETED: JobState.DONE, Kind.FAILED: JobState.FAILED, Kind.LOST: JobState.LOST}
 _APPEARS = (Kind.RESERVED, Kind.RELEASED, Kind.RECOVERED, Kind.COMPLETED, Kind.FAILED)
 
 
@@ -63,7 +65,8 @@ class Event(NamedTuple):
         until: `reserved`, `extended`: when the reservation runs out; `dispatched`, `released`,
             `recovered`: when the job may be reserved; `expired`: the deadline that passed; else None. In seconds.
         detail: The error, the verb that came too late, how far the job is, how many were cleared; `resumed`:
-            after what; `restarted`: what was, the `process` or the `store`.
+            after what; `restarted`: what was, the `process` or the `server`;
+            `lost`: how, where that is not sure.
     """
 
     at: float
@@ -102,6 +105,7 @@ class Event(NamedTuple):
             Kind.PROGRESSED: f"{who} progressed",
             Kind.PAUSED: f"{worker} was paused {hand}",
             Kind.RESUMED: f"{worker} resumed {hand}",
+            Kind.LOST: f"{who} is lost",
             Kind.RESTARTED: f"the {self.detail or 'process'} was restarted",
         }[self.kind]
         return f"{told} ({self.detail})" if self.detail and self.kind is not Kind.RESTARTED else told
@@ -117,7 +121,7 @@ class Seen:
         attempts: How many times it had been reserved.
         available_at: When it may be reserved, or when its reservation runs out, in seconds.
         worker: Who holds it; empty while nobody does.
-        settled: `done` or `failed` once it is; None before.
+        settled: `done`, `failed` or `lost` once it is; None before.
         detail: The last error or progress.
     """
 
@@ -135,12 +139,12 @@ class Seen:
         kind = event.kind
         if kind is Kind.RESERVED:
             self.attempts, self.worker, self.reserved, self.settled = event.attempt, event.worker, True, None
-        if kind in (Kind.RELEASED, Kind.RECOVERED, Kind.COMPLETED, Kind.FAILED):
+        if kind in (Kind.RELEASED, Kind.RECOVERED, *_SETTLES):
             self.worker, self.reserved = "", False
         if kind in (Kind.RESERVED, Kind.EXTENDED, Kind.RELEASED, Kind.RECOVERED) and event.until is not None:
             self.available_at = event.until
-        if kind in (Kind.COMPLETED, Kind.FAILED):
-            self.settled = JobState.DONE if kind is Kind.COMPLETED else JobState.FAILED
+        if kind in _SETTLES:
+            self.settled = _SETTLES[kind]
         if event.detail and kind not in (Kind.EXPIRED, Kind.SUPERSEDED, Kind.RESUMED):
             self.detail = event.detail
 
@@ -160,10 +164,12 @@ class Moment:
     Attributes:
         at: The moment, in seconds.
         jobs: What the trace knows of each job, by id.
+        before: What it knows of jobs whose ids were given again, by a store that had begun anew.
     """
 
     at: float = -math.inf
     jobs: dict[int, Seen] = field(default_factory=dict)
+    before: list[Seen] = field(default_factory=list)
 
     def apply(self, event: Event) -> None:
         """Go one event further."""
@@ -174,16 +180,26 @@ class Moment:
         if job is None:
             return
         if kind in (Kind.RETRIED, Kind.FORGOTTEN):
-            self.jobs.pop(job, None)
+            self._drop(job)
         elif kind is Kind.DISPATCHED or (job not in self.jobs and kind in _APPEARS):
+            if job in self.jobs and self.jobs[job].settled:
+                self.before.append(self.jobs[job])
             self.jobs[job] = Seen(job, event.name, 0, event.at if event.until is None else event.until)
         if job in self.jobs:
             self.jobs[job].apply(event)
 
+    def _drop(self, job: int) -> None:
+        """Drop a failed job, which may be one of those before."""
+        earlier = [seen for seen in self.before if seen.id == job and seen.settled is JobState.FAILED]
+        if earlier and self.jobs[job].settled is not JobState.FAILED:
+            self.before.remove(earlier[-1])
+        else:
+            self.jobs.pop(job, None)
+
     def counts(self, now: float | None = None) -> Counts:
-        """Count the jobs by state, at this moment or a later one (in seconds); done jobs are in none of the counts."""
+        """Count the jobs by state, at this moment or a later one (in seconds); done and lost jobs are in none."""
         moment = self.at if now is None else now
-        states = [seen.state(moment) for seen in self.jobs.values()]
+        states = [seen.state(moment) for seen in (*self.before, *self.jobs.values())]
         return Counts(
             *(states.count(state) for state in (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED))
         )

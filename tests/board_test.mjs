@@ -14,7 +14,8 @@ const load = (name) => JSON.parse(read(`vectors/${name}`));
 const traceOf = (vector) => unpack(vector.events, vector.events.texts);
 
 const job = (seen, moment) => [seen.id, seen.name, seen.attempts, seen.available_at, seen.worker, seen.reserved, seen.settled, seen.detail, stateOf(seen, moment)];
-const count = (state, moment, where) => [...state.jobs.values()].filter((seen) => stateOf(seen, moment) === where).length;
+const known = (state) => [...state.before, ...state.jobs.values()];
+const count = (state, moment, where) => known(state).filter((seen) => stateOf(seen, moment) === where).length;
 
 for (const name of vectors) {
   test(`${name}: the state at every moment is Python's`, () => {
@@ -22,7 +23,7 @@ for (const name of vectors) {
     const events = traceOf(vector);
     for (const moment of vector.moments) {
       const state = at(events, moment.at);
-      assert.deepEqual([...state.jobs.values()].map((seen) => job(seen, moment.at)), moment.jobs);
+      assert.deepEqual(known(state).map((seen) => job(seen, moment.at)), moment.jobs);
       assert.deepEqual(["ready", "delayed", "reserved", "failed"].map((where) => count(state, moment.at, where)), moment.counts);
     }
   });
@@ -31,7 +32,7 @@ for (const name of vectors) {
     const events = traceOf(load(name));
     const state = empty();
     for (const event of events) reduce(state, event);
-    assert.deepEqual(state.jobs, at(events, 1e6).jobs);
+    assert.deepEqual(known(state), known(at(events, 1e6)));
   });
 
   test(`${name}: every event has words, and no gap in them`, () => {
@@ -42,7 +43,7 @@ for (const name of vectors) {
 
 test("the vectors have every kind that a lab can show", () => {
   const seen = new Set(vectors.flatMap((name) => traceOf(load(name)).map((event) => event.kind)));
-  assert.deepEqual(KINDS.filter((kind) => !seen.has(kind)), ["recovered", "blocked"]);
+  assert.deepEqual(KINDS.filter((kind) => !seen.has(kind)), ["recovered", "cleared", "blocked"]);
 });
 
 test("seconds are shown as Python shows them", () => {
@@ -117,6 +118,32 @@ test("a crash empties the hand, not the lane", () => {
   assert.equal(state.hands.size, 0);
   assert.equal(lanes(state, 10).reserved[0].id, 1);
   assert.equal(lanes(state, 90).ready[0].id, 1);
+});
+
+test("a lost job is in no lane, and is named with all that were lost with it", () => {
+  const state = empty();
+  const jobs = [1, 2, 3, 4, 5, 6, 7];
+  const story = [
+    ...jobs.map((id) => event("dispatched", { job: id, until: 0 })), event("reserved", { attempt: 1, worker: "w", until: 90 }),
+    event("restarted", { job: null, detail: "server", at: 5 }), ...jobs.map((id) => event("lost", { job: id, at: 5 })),
+    event("superseded", { attempt: 1, worker: "w", detail: "complete", at: 6 }), event("lost", { job: 8, detail: "somebody took it" }),
+  ];
+  for (const one of story) reduce(state, one);
+  assert.deepEqual([lanes(state, 5).ready, lanes(state, 5).reserved, lanes(state, 5).lost.map((seen) => seen.id).sort()], [[], [], jobs]);
+  assert.equal(tell(story, 9), "job 1 is lost: the server kept it in memory only");
+  assert.equal(tell(story, 11), "jobs 1, 2, 3 are lost: the server kept them in memory only");
+  assert.equal(tell(story, 15), "jobs 1, 2, 3, 4, 5 and 2 more are lost: the server kept them in memory only");
+  assert.match(tell(story, 16), /^job 1: w came too late to complete it, because it was lost at 5 s; the store changed nothing, but its handler did run: what that did stays done$/);
+  assert.equal(tell(story, 17), "job 8 is lost: somebody took it");
+});
+
+test("jobs whose ids a new store gives again are kept apart", () => {
+  const state = empty();
+  const life = (more) => [event("dispatched", { until: 0 }), event("reserved", { attempt: 1, worker: "w", until: 90 }), event("failed", { attempt: 1, detail: "boom" }), ...more];
+  for (const one of [...life([]), ...life([]), event("dispatched", { until: 0 })]) reduce(state, one);
+  assert.deepEqual([lanes(state, 0).failed.length, lanes(state, 0).ready.length], [2, 1]);
+  reduce(state, event("retried", { detail: "failed job 2" }));
+  assert.deepEqual([lanes(state, 0).failed.length, lanes(state, 0).ready.length], [1, 1]);
 });
 
 test("a failed job leaves its lane when it is retried or forgotten, or when its store has lost it", () => {
@@ -205,14 +232,14 @@ function fake() {
   const model = { sent: [], on: (_, listen) => { model.hear = listen; }, off: () => { model.hear = null; }, send: (content) => model.sent.push(content) };
   return model;
 }
-const known = (store) => store.first.events.map((one) => one.job);
+const jobsOf = (store) => store.first.events.map((one) => one.job);
 
 test("pieces are put together, and what is known already adds nothing", () => {
   const store = new Store(fake(), message(3, 0, [1, 2]));
   store.absorb(message(4, 2, [3]));
   store.absorb(message(4, 2, [3]));
   store.absorb(message(5, 1, [2, 3, 4]));
-  assert.deepEqual(known(store), [1, 2, 3, 4]);
+  assert.deepEqual(jobsOf(store), [1, 2, 3, 4]);
   store.close();
 });
 
@@ -220,11 +247,11 @@ test("after a gap everything is asked for", () => {
   const model = fake();
   const store = new Store(model, message(1, 0, [1]));
   store.absorb(message(4, 5, [6]));
-  assert.deepEqual(known(store), [1]);
+  assert.deepEqual(jobsOf(store), [1]);
   assert.deepEqual(model.sent.map((one) => one.cmd), ["sync", "sync"]);
   store.absorb(message(4, 0, [1, 2, 3, 4, 5, 6], { whole: true }));
   store.absorb(message(5, 6, [7]));
-  assert.deepEqual(known(store), [1, 2, 3, 4, 5, 6, 7]);
+  assert.deepEqual(jobsOf(store), [1, 2, 3, 4, 5, 6, 7]);
   store.close();
 });
 
@@ -232,7 +259,7 @@ test("a new layout begins anew", () => {
   const store = new Store(fake(), message(1, 0, [1, 2]));
   store.look(1);
   store.absorb(message(2, 0, [1], { layout: 2 }));
-  assert.deepEqual([known(store), store.past], [[1], false]);
+  assert.deepEqual([jobsOf(store), store.past], [[1], false]);
   store.close();
 });
 

@@ -250,6 +250,17 @@ def test_depth_has_a_row_where_time_alone_changes_it():
     ]
 
 
+def test_what_is_lost_has_left_as_what_was_cleared_has():
+    lost = [Event(4, Kind.LOST, 2), Event(4, Kind.LOST, 3)]
+    trace = Trace(event for told in CLEARED for event in (lost if told.kind is Kind.CLEARED else [told]))
+    assert rows(frames.depth(trace)) == rows(frames.depth(CLEARED))
+    columns = ("job", "state", "wait", "service", "superseded")
+    cleared = rows(frames.jobs(CLEARED), *columns)
+    assert rows(frames.jobs(trace), *columns) == [
+        (job, "lost" if state == "cleared" else state, *rest) for job, state, *rest in cleared
+    ]
+
+
 def test_depth_forgets_what_was_cleared_and_keeps_what_was_done():
     assert rows(frames.depth(CLEARED)) == [
         (0.0, 1, 1, 1, 0, 0, 3),

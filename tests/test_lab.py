@@ -8,7 +8,7 @@ import pytest
 
 from qlab import Policy
 from qlab.drivers.server import EmbeddedServer
-from qlab.errors import QueueClosed, UnknownFailedJob, UnknownHandler
+from qlab.errors import DriverUnavailable, QueueClosed, UnknownFailedJob, UnknownHandler
 from qlab.lab import Lab
 from qlab.outcome import Completed, Failed, Idle, Retrying, Superseded
 
@@ -221,12 +221,129 @@ def test_a_restart_loses_what_is_in_memory_and_nothing_else(lab: Lab) -> None:
     lab.restart()
     if lab.drivers == ("memory",):
         assert (lab.queue.counts().depth, lab.queue.jobs()) == (0, [])
-        assert told(lab)[-1][1] == "cleared"
+        assert told(lab)[-3:] == [(0.0, "restarted", None), (0.0, "lost", 1), (0.0, "lost", 2)]
     else:
         assert lab.queue.counts()[:3] == (1, 0, 1)
         lab.run(91.0)
         assert lab.sides[0].ledger.doubled == []
         assert lab.sides[0].ledger.balance == 2
+
+
+@pytest.fixture(params=["redis", "redis_list"])
+def served(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    with Lab(request.param, seed=7) as made:
+        yield made
+
+
+def server_of(lab: Lab) -> EmbeddedServer:
+    return next(iter(lab._stores._servers.values()))  # noqa: SLF001 - people kill it from outside
+
+
+def agree(lab: Lab) -> None:
+    for side in lab.sides:
+        assert side.trace.at(lab.now).counts() == side.queue.counts()
+
+
+@pytest.mark.parametrize("how", ["killed", "emptied", "asked"])
+def test_what_a_server_has_lost_is_told_and_no_id_of_it_doubles_another_job(
+    served: Lab, how: str, tmp_path: Path
+) -> None:
+    lab = served
+    lab.dispatch("pay", count=4)
+    lab.step(1)
+    lab.reserve(1)
+    if how == "killed":
+        server_of(lab).kill()
+        server_of(lab).restart()
+    elif how == "emptied":
+        lab.queue.driver.clear(lab.queue.name, now=0.0)  # which no trace tells of
+    else:
+        lab.restart_server()
+    lab.dispatch("pay", count=2)
+    new = [1, 2] if how != "emptied" else [5, 6]
+    assert told(lab)[-6:] == [
+        (0.0, "restarted", None),
+        *((0.0, "lost", job) for job in (2, 3, 4)),
+        *((0.0, "dispatched", job) for job in new),
+    ]
+    agree(lab)
+    assert [type(outcome) for outcome in lab.complete(1)] == [Superseded]
+    lab.run(1.0)
+    assert lab.sides[0].ledger.doubled == []
+    assert (lab.sides[0].ledger.balance, lab.sides[0].ledger.expected) == (4, 4)
+    if how != "emptied":
+        file = lab.save(tmp_path / "lab.json")
+        with lab.branch() as other, Lab.load(file, name="again") as again:
+            assert other.trace == again.trace == lab.trace
+
+
+def test_a_store_of_somebody_else_may_have_been_worked_on(tmp_path: Path) -> None:
+    with EmbeddedServer() as server, Lab(f"{server.url}?failed_jobs=sqlite:///{tmp_path}/failed.db") as lab:
+        lab.dispatch("pay", count=2)
+        lab.step(1)
+        lab.queue.driver.reserve(lab.queue.name, now=0.0, retry_after=90.0)
+        lab.advance(1.0)
+        assert told(lab)[-1][1] == "completed"
+        server.kill()
+        server.restart()
+        lab.advance(1.0)
+        assert told(lab)[-1] == (1.0, "lost", 2)
+        assert "another program took it" in lab.trace[-1].says
+        agree(lab)
+
+
+def test_only_the_driver_that_lost_its_jobs_tells_of_it() -> None:
+    for drivers in (["redis", "sqlite"], ["memory", "redis"]):
+        with Lab(drivers, seed=7) as lab:
+            lab.dispatch("pay", count=2)
+            server_of(lab).kill()
+            server_of(lab).restart()
+            lab.advance(1.0)
+            lost = [[job for _, kind, job in told(lab, i) if kind == "lost"] for i in range(2)]
+            assert lost[drivers.index("redis")] == [1, 2]
+            assert lost[1 - drivers.index("redis")] == []
+            agree(lab)
+            with lab.branch() as other:
+                assert [side.trace for side in other.sides] == [side.trace for side in lab.sides]
+
+
+def test_a_failed_job_stays_though_its_id_is_given_again(served: Lab) -> None:
+    lab = served
+    lab.change_policy(tries=1)
+    lab.dispatch("broken", count=2)
+    lab.run(0.0)
+    lab.restart_server()
+    lab.dispatch("pay", count=2)
+    agree(lab)
+    assert lab.queue.counts()[0::3] == (2, 2)
+    lab.retry(1)
+    agree(lab)
+    lab.forget("all")
+    agree(lab)
+    assert lab.queue.counts()[0::3] == (3, 0)
+
+
+def test_a_server_that_does_not_answer_is_told_in_a_few_words_and_can_be_restarted(served: Lab) -> None:
+    served.dispatch("pay")
+    server_of(served).kill()
+    with pytest.raises(DriverUnavailable) as caught:
+        served.step()
+    assert "does not answer: restart the server" in str(caught.value)
+    assert "server.sock" not in str(caught.value)
+    served.restart_server()
+    served.dispatch("pay")
+    assert [type(outcome) for outcome in served.step()] == [Completed]
+    agree(served)
+
+
+def test_what_has_no_server_restarts_none() -> None:
+    with Lab(["memory", "sqlite"]) as lab:
+        for side in (None, 1, 2):
+            with pytest.raises(ValueError, match="has no server of the lab's own"):
+                lab.restart_server(side)
+        with pytest.raises(ValueError, match="side is 3: there are 1 to 2"):
+            lab.restart_server(3)
+        assert len(lab.trace) == 0
 
 
 def test_rules_change_on_the_fly_and_back(quick: Lab) -> None:

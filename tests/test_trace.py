@@ -38,7 +38,7 @@ def test_the_kinds_of_events_are_these() -> None:
     assert [str(kind) for kind in Kind] == [
         "dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded",
         "retried", "forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed",
-        "paused", "resumed", "restarted",
+        "paused", "resumed", "restarted", "lost",
     ]  # fmt: skip
 
 
@@ -207,6 +207,17 @@ def test_a_retry_takes_the_job_out_of_the_failed_ones(queue: Queue) -> None:
     assert queue.trace.at(0.0).counts() == queue.counts()
     queue.forget("all")
     assert queue.trace.at(0.0).counts() == queue.counts()
+
+
+def test_a_lost_job_is_counted_nowhere_and_its_id_may_be_given_again() -> None:
+    first = [event for event in EVENTS if event.kind is not Kind.MISSED]
+    lost = [Event(13.0, Kind.DISPATCHED, 2, "A", until=13.0), Event(14.0, Kind.LOST, 2, "A")]
+    again = [Event(15.0, Kind.DISPATCHED, id, "B", until=15.0) for id in (1, 2)]
+    moment = Trace([*first, *lost]).at(14.0)
+    assert (moment.jobs[2].settled, tuple(moment.counts())) == (JobState.LOST, (0, 0, 0, 0))
+    anew = Trace([*first, *lost, *again]).at(15.0)
+    assert [(seen.id, seen.settled) for seen in anew.before] == [(1, JobState.DONE), (2, JobState.LOST)]
+    assert tuple(anew.counts()) == (2, 0, 0, 0)
 
 
 def test_a_moment_is_rebuilt_also_where_steps_were_taken_out_of_order(queue: Queue) -> None:

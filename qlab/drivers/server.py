@@ -121,6 +121,10 @@ class EmbeddedServer:
         """
         self._watchdog.ask("kill")
 
+    def answers(self) -> bool:
+        """Tell whether the server answers now."""
+        return _answers(self.socket)
+
     def close(self) -> None:
         """End the server and remove a fresh folder; does nothing the second time, or in a forked child."""
         self._watchdog.end()

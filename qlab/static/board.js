@@ -9,8 +9,9 @@
 export const KINDS = [
   "dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded",
   "retried", "forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed",
-  "paused", "resumed", "restarted",
+  "paused", "resumed", "restarted", "lost",
 ];
+const SETTLES = { completed: "done", failed: "failed", lost: "lost" };
 const APPEARS = ["reserved", "released", "recovered", "completed", "failed"];
 const NEVER = 2 ** 53;
 
@@ -30,10 +31,10 @@ export function unpack(columns, texts, first = 0) {
 }
 
 /** The state before anything has happened. */
-export const empty = () => ({ at: -Infinity, jobs: new Map(), hands: new Map(), away: new Map(), turn: 0 });
+export const empty = () => ({ at: -Infinity, jobs: new Map(), before: [], hands: new Map(), away: new Map(), turn: 0 });
 
 /**
- * Go one event further: `jobs` as in Python's `Moment`; besides, what each worker has in its `hands`, and which are
+ * Go one event further: `jobs` and `before` as in Python's `Moment`; besides, what each worker has in its `hands`, and which are
  * `away`, crashed or paused. Changes `state`.
  */
 export function reduce(state, event) {
@@ -44,10 +45,11 @@ export function reduce(state, event) {
   attend(state, event);
   if (job === null) return state;
   if (kind === "retried" || kind === "forgotten") {
-    state.jobs.delete(job);
+    drop(state, job);
     return state;
   }
   if (kind === "dispatched") {
+    if (state.jobs.get(job)?.settled) state.before.push(state.jobs.get(job));
     state.jobs.set(job, fresh(job, event.name, event.until ?? at, state.turn));
     return state;
   }
@@ -59,9 +61,7 @@ export function reduce(state, event) {
   if (["reserved", "extended", "released", "recovered"].includes(kind) && event.until !== null) {
     Object.assign(seen, { available_at: event.until, from: at });
   }
-  if (kind === "completed" || kind === "failed") {
-    Object.assign(seen, { settled: kind === "completed" ? "done" : "failed", worker: "", reserved: false, turn: state.turn });
-  }
+  if (kind in SETTLES) Object.assign(seen, { settled: SETTLES[kind], worker: "", reserved: false, turn: state.turn });
   if (detail && !["expired", "superseded", "resumed"].includes(kind)) seen.detail = detail;
   handOver(state, event);
   return state;
@@ -70,6 +70,16 @@ export function reduce(state, event) {
 const fresh = (id, name, available_at, turn) => ({
   id, name, attempts: 0, available_at, worker: "", reserved: false, settled: null, detail: "", from: 0, turn, born: turn, progress: "",
 });
+
+/** Drop a failed job, which may be one of those before. */
+function drop(state, job) {
+  const place = state.before.findLastIndex((seen) => seen.id === job && seen.settled === "failed");
+  if (place >= 0 && state.jobs.get(job)?.settled !== "failed") state.before.splice(place, 1);
+  else state.jobs.delete(job);
+}
+
+/** All jobs that are known, also those whose ids were given again. */
+const known = (state) => [...state.before, ...state.jobs.values()];
 
 /** Keep which workers are away, and empty the hands of one that crashed. */
 function attend(state, { kind, worker }) {
@@ -112,14 +122,15 @@ export function at(events, moment) {
 
 /** Sort jobs into lanes at a moment; `left` says which failed jobs are known to have left the store. */
 export function lanes(state, now, left = () => false) {
-  const found = { delayed: [], ready: [], reserved: [], done: [], failed: [] };
-  for (const seen of state.jobs.values()) {
+  const found = { delayed: [], ready: [], reserved: [], done: [], failed: [], lost: [] };
+  for (const seen of known(state)) {
     const where = stateOf(seen, now);
     if (where !== "failed" || !left(seen.id)) found[where].push(seen);
   }
   const due = (a, b) => a.available_at - b.available_at || a.turn - b.turn;
   for (const lane of ["delayed", "ready", "reserved"]) found[lane].sort(due);
   for (const lane of ["done", "failed"]) found[lane].sort((a, b) => b.turn - a.turn);
+  found.lost.sort((a, b) => a.turn - b.turn);
   return found;
 }
 
@@ -195,9 +206,10 @@ const SAYS = {
     return `job ${e.job}: ${held ? who(held) : "a worker"}'s reservation had run out at ${s(e.until)} without an answer`;
   },
   superseded(e, events, i) {
-    const other = earlier(events, i, e.job, ["reserved"]);
-    const taken = other && other.attempt !== e.attempt ? `${who(other)} reserved it at ${s(other.at)}` : "it is not its own any more";
-    const again = e.detail === "extend" ? "" : ", but its handler did run, once more: what that did stays done";
+    const other = earlier(events, i, e.job, ["reserved", "lost"]);
+    const taken = other?.kind === "lost" ? `it was lost at ${s(other.at)}`
+      : other && other.attempt !== e.attempt ? `${who(other)} reserved it at ${s(other.at)}` : "it is not its own any more";
+    const again = e.detail === "extend" ? "" : `, but its handler did run${other?.kind === "lost" ? "" : ", once more"}: what that did stays done`;
     return `job ${e.job}: ${who(e)} came too late to ${e.detail} it, because ${taken}; the store changed nothing${again}`;
   },
   retried: (e) => `${e.job === null ? e.detail : `job ${e.job}`} (${e.name}): taken from the failed jobs, to be tried again`,
@@ -213,16 +225,29 @@ const SAYS = {
     if (crash) return `${who(e)} was restarted${crash.job === null ? ": it may take a job again" : ` and knows nothing of job ${crash.job}; ${deadline({ ...crash, at: e.at }, events, i)}`}`;
     return `${who(e)} resumed with ${hand(e)}; ${e.job === null ? "it may take one again" : deadline(e, events, i)}`;
   },
-  restarted: () => "the process was restarted: every worker is there again, with no job in hand",
+  restarted: ({ detail }) => (detail === "server" ? "the server was restarted"
+    : "the process was restarted: every worker is there again, with no job in hand"),
+  lost(e, events, i) {
+    let first = i;
+    while (first > 0 && events[first - 1].kind === "lost") first -= 1;
+    const ids = events.slice(first, i + 1).map((one) => one.job);
+    const { kind, detail } = events[first - 1] ?? {};
+    const [are, them] = ids.length > 1 ? ["are", "them"] : ["is", "it"];
+    return `${named(ids)} ${are} lost: ${kind === "restarted" ? `the ${detail} kept ${them} in memory only` : e.detail}`;
+  },
   progressed: (e) => `job ${e.job}: ${e.detail} done`,
 };
+
+/** Name jobs, the first few of many. */
+const named = (ids) => `job${ids.length > 1 ? "s" : ""} ${ids.slice(0, 5).join(", ")}${ids.length > 5 ? ` and ${(ids.length - 5).toLocaleString("en")} more` : ""}`;
 
 const hand = (e) => (e.job === null ? "no job in hand" : `job ${e.job} in hand`);
 
 /** Say until when the store keeps a job for the worker that has it in hand. */
 function deadline(e, events, i, still = "") {
   const mine = last(events, i, (one) => one.job === e.job && one.attempt === e.attempt && HOLDS.includes(one.kind));
-  const other = earlier(events, i, e.job, ["reserved"]);
+  const other = earlier(events, i, e.job, ["reserved", "lost"]);
+  if (other?.kind === "lost") return `it was lost at ${s(other.at)}`;
   if (other && other.attempt !== e.attempt) return `${who(other)} has reserved it since, at ${s(other.at)}`;
   if (!mine || mine.until === Infinity) return "its reservation never runs out";
   return `its reservation ${mine.until <= e.at ? "ran out" : `${still}runs out`} at ${s(mine.until)}`;
@@ -272,8 +297,9 @@ export function tellDoubles(side, place) {
 
 /** Tell how often jobs took effect of which more than one effect is entered in the ledger, as far as so many events. */
 function effectsOf(side, state, count) {
-  const doubles = side.doubles.filter(([, job, , , events]) => events < count && events >= state.jobs.get(job)?.born);
-  return new Map(doubles.map(([, job, , , , effect]) => [state.jobs.get(job), effect]));
+  const doubles = side.doubles.filter((entry) => entry[4] < count);
+  const jobs = doubles.length ? known(state) : [];
+  return new Map(doubles.map(([, job, , , events, effect]) => [jobs.findLast((seen) => seen.id === job && seen.born <= events), effect]));
 }
 
 // -- what the kernel tells ---------------------------------------------------------------------------------------------
@@ -346,7 +372,8 @@ export class Store {
       reduce(side.state, event);
       if (then === null || i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
       const place = side.events.length - 1;
-      this.note({ at: event.at, text: tell(side.events, place), polls: event.kind === "missed" ? 1 : 0 }, ...tellDoubles(side, place));
+      const same = { polls: event.kind === "missed" ? 1 : 0, lost: event.kind === "lost" };
+      this.note({ at: event.at, text: tell(side.events, place), ...same }, ...tellDoubles(side, place));
     });
     pass(this.head.now);
     Object.assign(side, present);
@@ -358,7 +385,7 @@ export class Store {
   note(...lines) {
     for (const line of lines) {
       const last = this.log.at(-1);
-      if (line.polls && last?.polls) this.log.pop();
+      if ((line.polls && last?.polls) || (line.lost && last?.lost)) this.log.pop(); // the line tells of those before, too
       if (line.polls && last?.polls) Object.assign(line, { polls: last.polls + 1, text: `nobody found anything that is due, in ${last.polls + 1} polls` });
       this.log.push(line);
     }
@@ -646,14 +673,14 @@ function card(seen, where, now, how = "", effects = 1) {
   }[where]();
   const note = { reserved: how || seen.progress, failed: seen.detail, delayed: seen.attempts ? seen.detail : "" }[where] ?? "";
   const bar = where === "reserved" && left < Infinity ? left / (seen.available_at - seen.from) : null;
-  return { key: `job ${seen.id}`, id: seen.id, name: seen.name, look: runOut ? "run-out" : how ? "orphan" : where === "done" && effects > 1 ? "twice" : where, when, note, bar, attempts: seen.attempts };
+  return { key: `job ${seen.id} ${seen.born}`, id: seen.id, name: seen.name, look: runOut ? "run-out" : how ? "orphan" : where === "done" && effects > 1 ? "twice" : where, when, note, bar, attempts: seen.attempts };
 }
 
 /** What a card says of a job that a worker goes on with although the reservation is not its own any more. */
 function ghost(state, hand, now) {
   const seen = state.jobs.get(hand.job);
   const taken = seen && (seen.attempts !== hand.attempt || seen.settled);
-  const done = seen?.settled ? "another has settled it" : "it is another's now";
+  const done = seen?.settled === "lost" ? "it is lost" : seen?.settled ? "another has settled it" : "it is another's now";
   const note = taken ? done : "still works on it";
   const when = now > hand.until ? `${about(now - hand.until)} late` : "ran out";
   const key = `late ${hand.job} ${hand.attempt}`;
@@ -740,8 +767,9 @@ function sidePart(store, index, several) {
   failed.append(store.live && index === 0 ? retryAll : "");
   const what = h("p", { class: "what" });
   const differs = h("p", { class: "differs" });
+  const lost = h("p", { class: "lost", hidden: true });
   const inOrder = [stacked("delayed"), stacked("ready"), lane("reserved", workers, all.el), stacked("done"), failed];
-  const el = h("section", { class: "side" }, what, h("div", { class: "lanes" }, ...inOrder), differs);
+  const el = h("section", { class: "side" }, what, h("div", { class: "lanes" }, ...inOrder), lost, differs);
   const rows = new Map();
 
   function draw() {
@@ -760,6 +788,8 @@ function sidePart(store, index, several) {
       const cards = found[name].slice(0, SLOTS[name]).map((seen) => card(seen, name, now, "", effects.get(seen)));
       stacks[name].draw(cards, found[name].length, TITLES[name].toLowerCase());
     }
+    lost.hidden = !found.lost.length;
+    if (found.lost.length) setText(lost, `Lost with the store: ${named(found.lost.map((seen) => seen.id))}`);
     drawWorkers(side, state, found.reserved, now);
     all.draw();
     retryAll.hidden = !found.failed.length;
@@ -856,8 +886,14 @@ function crewPart(store) {
     button("Step all", () => store.ask("step_all"), { class: "small", "data-about": "let every worker take one step" }),
     button("Restart process", () => store.ask("restart"),
       { class: "small", "data-about": "every worker loses what it holds; the memory driver forgets its jobs" }),
+    button("Restart server", () => store.ask("restart_server"),
+      { class: "small", "data-about": "kill the store's server and start it again; what it keeps in memory only is lost" }),
   ];
-  return { el: h("div", { class: "buttons all" }, ...acts), draw: () => acts.forEach((act) => enable(act, store.cannot)) };
+  const draw = () => {
+    for (const act of acts) enable(act, store.cannot);
+    acts[2].hidden = !store.sides.some((side) => side.server);
+  };
+  return { el: h("div", { class: "buttons all" }, ...acts), draw };
 }
 
 /** The workers' buttons on their own, where they move several drivers at once, or where there are many. */
@@ -908,7 +944,9 @@ function logPart(store) {
   function shown() {
     if (!store.past) return store.log.slice(-4).reverse();
     const { events } = store.first;
-    const places = [...Array(Math.min(4, store.position)).keys()].map((back) => store.position - 1 - back);
+    const told = (i) => events[i].kind !== "lost" || i + 1 === store.position || events[i + 1].kind !== "lost"; // the last one names all
+    const places = [];
+    for (let i = store.position - 1; i >= 0 && places.length < 4; i--) if (told(i)) places.push(i);
     return places.flatMap((i) => [...tellDoubles(store.first, i), { at: events[i].at, text: tell(events, i) }]).slice(0, 4);
   }
   function announce() {
@@ -1078,8 +1116,6 @@ function ledgerPart(store) {
   return { el, draw };
 }
 
-const named = (ids) => `job${ids.length > 1 ? "s" : ""} ${ids.slice(0, 5).join(", ")}${ids.length > 5 ? " …" : ""}`;
-
 /** Sum up a ledger as far as so many events have happened: `[at, job, amount, worker, events, effect]` each. */
 export function ledger(all, count = Infinity) {
   const entries = all.filter((entry) => entry[4] < count);
@@ -1129,7 +1165,7 @@ const ROWS = 100;
 
 function jobsPart(store) {
   let [by, up] = ["id", true], chosen = null;
-  const filter = h("select", { onchange: () => draw() }, ...["all", ...Object.keys(TITLES)].map((name) => h("option", { value: name }, name)));
+  const filter = h("select", { onchange: () => draw() }, ...["all", ...Object.keys(TITLES), "lost"].map((name) => h("option", { value: name }, name)));
   const side = h("select", { onchange: () => draw() });
   const driver = field("Driver", side);
   const sort = (key) => {
@@ -1151,17 +1187,18 @@ function jobsPart(store) {
     setText(payload, `payload of job ${id}: ${text}`);
   }
   function draw() {
-    setText(el.note, store.first.state.jobs.size ? store.first.state.jobs.size.toLocaleString("en") : "");
+    const { length } = known(store.first.state);
+    setText(el.note, length ? length.toLocaleString("en") : "");
     keyed(side, store.sides.map((one) => one.driver), (name) => name, (name) => h("option", { value: name }, name));
     driver.hidden = store.sides.length < 2;
     if (!el.open) return;
     const { state } = store.seen(store.sides[Math.max(0, side.selectedIndex)]);
-    const all = [...state.jobs.values()].map((seen) => ({ ...seen, where: stateOf(seen, store.now) }))
+    const all = known(state).map((seen) => ({ ...seen, where: stateOf(seen, store.now) }))
       .filter((job) => filter.value === "all" || job.where === filter.value);
     all.sort((a, b) => (a[by] < b[by] ? -1 : a[by] > b[by] ? 1 : a.id - b.id) * (up ? 1 : -1));
     heads.forEach((head, i) => setAttribute(head, "aria-sort", COLUMNS[i][1] === by ? (up ? "ascending" : "descending") : null));
     setText(count, all.length > ROWS ? `the first ${ROWS} of ${all.length.toLocaleString("en")} jobs` : jobs(all.length));
-    keyed(body, all.slice(0, ROWS), (job) => job.id, (job) => {
+    keyed(body, all.slice(0, ROWS), (job) => `${job.id} ${job.born}`, (job) => {
       const id = button(String(job.id), () => open(job.id), { class: "link", "aria-label": `Payload of job ${job.id}` });
       return h("tr", {}, h("td", {}, id), ...COLUMNS.slice(1).map(() => h("td", {})));
     }, (row, job) => {

@@ -100,6 +100,17 @@ def burst(job):
         board.press("Step worker 1")
         expect(problem).to_have_count(0, timeout=LIMIT * 1000)
         assert notebook.kernel("lab.board().wait(20)\nprint(*lab.queue.counts())") == "0 0 0 0"
+        board.tells("job 3 is lost: the server kept it in memory only")
+
+    with subtests.test("a server that the board itself restarts"):
+        board.dispatch(count=3)
+        board.press("Reserve worker 1", "Restart server")
+        board.tells("jobs 2, 3, 4 are lost: the server kept them in memory only")
+        board.tells("Lost with the store: jobs 3, 2, 3, 4")
+        board.shows(ready=0)
+        board.dispatch()
+        board.press("Complete worker 1")
+        board.tells(re.compile("worker 1 came too late to complete it, because it was lost"))
 
 
 def test_goes_back_in_time_and_branches(open_notebook: Open) -> None:

@@ -82,14 +82,18 @@ class Drawn(NamedTuple):
 
 
 def pictures(lab: Lab) -> list[Drawn]:
-    """Draw a lab's depth, throughput, attempts and waits."""
-    drawn = [_drawn("jobs completed over time, each driver a line", plots.throughput, events(lab))]
+    """Draw a lab's throughput, waits, depth and attempts, and what became of each job."""
+    waits = pd.concat([frames.waits(side.trace).assign(driver=side.driver) for side in lab.sides], ignore_index=True)
+    drawn = [
+        _drawn("jobs completed over time, each driver a line", plots.throughput, events(lab)),
+        _drawn("share of waits that were over within so many seconds, each driver a line", plots.waits, waits),
+    ]
     for side in lab.sides:
         on = f" on {side.driver}" if len(lab.sides) > 1 else ""
         drawn += [
             _drawn(f"jobs reserved, ready and delayed over time{on}", plots.depth, frames.depth(side.trace)),
             _drawn(f"jobs by how many attempts they took{on}", plots.attempts, frames.jobs(side.trace)),
-            _drawn(f"each job's waits and attempts over time{on}", plots.timeline, frames.spans(side.trace)),
+            _drawn(f"what each job was in over time{on}", plots.timeline, frames.spans(side.trace)),
         ]
     return drawn
 

@@ -190,7 +190,42 @@ def spans(trace: Trace) -> pd.DataFrame:
     )
 
 
-# -- the steps of each job, which jobs, depth and spans are made of --
+def waits(trace: Trace) -> pd.DataFrame:
+    """Tell each wait: from the moment from which a job was claimable to its reservation. What `plots.waits` draws.
+
+    A job waits once for each attempt. A delay and a backoff are no waits: nobody may reserve the job then. Nor is it a
+    wait when a worker settles late a job that nobody else has taken. A recovery does not end a wait.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a wait, by job and beginning; those of a job that is done or has failed add up to its `wait` in `jobs`:
+
+        - `job` (int64), `name` (category): the job's id and its handler;
+        - `attempt` (int64): the attempt that it waited for, from 1;
+        - `since` (float64, s): from when the job was claimable;
+        - `reserved_at` (float64, s): when it was reserved; NaN for a job that waited still at the trace's last moment;
+        - `wait` (float64, s): how long; until that last moment where it was not over;
+        - `worker` (category): who reserved it; empty where nobody has.
+    """
+    columns, texts = _columns(trace)
+    steps = _steps(columns)
+    row, source, since, end, still = _waits(steps, columns)
+    return pd.DataFrame(
+        {
+            "job": steps.ids[row],
+            "name": _text(steps.names[row], texts),
+            "attempt": columns["attempt"][source].astype(np.int64) + still,
+            "since": _seconds(since),
+            "reserved_at": _seconds(np.where(still, _NOTHING, end)),
+            "wait": _seconds(end - since),
+            "worker": _text(np.where(still, 0, columns["worker"][source]), texts),
+        }
+    )
+
+
+# -- the steps of each job, which the frames but `events` are made of --
 
 
 class _Steps(NamedTuple):
@@ -320,9 +355,18 @@ def _durations(steps: _Steps, columns: _Columns) -> _Columns:
 
 def _seen_late(steps: _Steps, columns: _Columns) -> _Array:
     """Tell how long a job had waited that the trace first sees when it is reserved."""
-    since = columns["since"][steps.source]
+    return np.where(_first_seen_reserved(steps, columns), steps.at - _told_since(steps, columns), 0)
+
+
+def _first_seen_reserved(steps: _Steps, columns: _Columns) -> _Array:
     first = np.diff(steps.row, prepend=-1) > 0
-    return np.where(first & _is(steps, Kind.RESERVED) & (since != _NOTHING), np.maximum(steps.at - since, 0), 0)
+    seen: _Array = first & _is(steps, Kind.RESERVED) & (columns["since"][steps.source] != _NOTHING)
+    return seen
+
+
+def _told_since(steps: _Steps, columns: _Columns) -> _Array:
+    """Tell since when its job had been claimable, as each reservation says; on a faster clock it was not later."""
+    return np.minimum(columns["since"][steps.source], steps.at)
 
 
 def _superseded(steps: _Steps, columns: _Columns, texts: list[str]) -> _Array:
@@ -349,6 +393,29 @@ def _counts(steps: _Steps) -> tuple[_Array, _Array]:
     changes = changes[:, :_GONE]
     changed = changes.any(axis=1)
     return moments[changed], changes.cumsum(axis=0)[changed]
+
+
+# -- waits --
+
+
+def _waits(steps: _Steps, columns: _Columns) -> tuple[_Array, ...]:
+    """Tell of each wait its job, its source (the reservation, else what it began with), its ends, and if it goes on."""
+    ends = steps.claimable & np.isin(steps.then, [_CODES[Kind.RESERVED], _OPEN])
+    still = ends & (steps.then == _OPEN)
+    reservation = np.append(steps.source, 0)[1:]  # where one ended the wait, it is the job's next step
+    known = (steps.row, np.where(still, steps.source, reservation), _claimable_since(steps), steps.end, still)
+    seen = (steps.row, steps.source, _told_since(steps, columns), steps.at, np.zeros(len(still), bool))
+    first = _first_seen_reserved(steps, columns)
+    parts = [np.append(one[ends], other[first]) for one, other in zip(known, seen, strict=True)]
+    order = np.lexsort((parts[2], parts[0]))
+    return tuple(part[order] for part in parts)
+
+
+def _claimable_since(steps: _Steps) -> _Array:
+    """Tell since when each step's job is claimable: one that was recovered has been since its reservation ran out."""
+    before = np.maximum(np.arange(len(steps.row)) - 1, 0)
+    recovered = _is(steps, Kind.RECOVERED) & (steps.row[before] == steps.row) & steps.claimable[before]
+    return np.where(recovered, steps.turn[before], steps.turn)
 
 
 # -- spans --

@@ -354,7 +354,9 @@ def test_the_statements_of_the_last_action(labs: Callable[..., Lab]) -> None:
 def test_pictures_and_files_come_as_bytes(front: Front) -> None:
     front.ask("dispatch_text", handler="pay", payload="")
     captions = front.ask("plots")["result"]
-    assert len(front.buffers[-1]) == len(captions) == 4
+    shown = ("completed", "waits", "ready", "attempts", "what each job was in")
+    assert len(front.buffers[-1]) == len(captions) == len(shown)
+    assert [word in caption for word, caption in zip(shown, captions, strict=True)] == [True] * len(shown)
     assert all(picture.startswith(b"\x89PNG") for picture in front.buffers[-1])
     front.ask("export", form="csv")
     assert front.buffers[-1][0].startswith(b"driver,at,kind,job")

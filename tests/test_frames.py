@@ -14,7 +14,7 @@ from qlab.job import JobState
 from qlab.trace import Event, Kind, Trace
 
 NAN, NEVER = math.nan, math.inf
-FRAMES = (frames.events, frames.jobs, frames.depth, frames.spans)
+FRAMES = (frames.events, frames.jobs, frames.depth, frames.spans, frames.waits)
 
 
 def rows(frame, *columns):
@@ -380,6 +380,49 @@ def test_a_clock_that_was_set_back_makes_nothing_negative():
     assert rows(frames.depth(trace), "at", "done", "depth") == [(1000.0, 1, 0)]
 
 
+def waits(trace):
+    return rows(frames.waits(trace), "attempt", "since", "reserved_at", "wait", "worker")
+
+
+def test_a_job_waits_once_for_each_attempt_and_not_in_its_backoff():
+    assert waits(TWO_FAILURES) == [(1, 4.0, 5.0, 1.0, "w1"), (2, 16.0, 16.0, 0.0, "w2"), (3, 76.0, 80.0, 4.0, "w1")]
+
+
+def test_a_job_waits_from_where_its_reservation_ran_out():
+    assert waits(LATE) == [(1, 0.0, 0.0, 0.0, "slow"), (2, 10.0, 12.0, 2.0, "quick")]
+    assert waits(RECOVERED)[1] == (2, 10.0, 17.0, 7.0, "w1")
+
+
+def test_a_worker_that_settles_late_let_nothing_wait():
+    assert waits(SETTLED_LATE) == [(1, 0.0, 1.0, 1.0, "w1")]
+
+
+def test_a_wait_that_goes_on_lasts_until_the_last_moment():
+    trace = Trace(
+        [
+            *(dispatched(0, 1), dispatched(0, 2), dispatched(0, 3, until=99), dispatched(0, 4)),
+            *(reserved(1, 1, until=5), reserved(1, 4, until=NEVER)),
+            *(event(2, Kind.RELEASED, 4, until=2, detail="E: no"), Event(9, Kind.MISSED)),
+        ]
+    )
+    assert rows(frames.waits(trace), "job", "attempt", "since", "reserved_at", "wait", "worker") == [
+        *((1, 1, 0.0, 1.0, 1.0, "w1"), (1, 2, 5.0, None, 4.0, "")),
+        (2, 1, 0.0, None, 9.0, ""),
+        *((4, 1, 0.0, 1.0, 1.0, "w1"), (4, 2, 2.0, None, 7.0, "")),
+    ]
+
+
+def test_a_wait_that_a_clearing_cut_off_is_none():
+    assert rows(frames.waits(CLEARED), "job", "wait") == [(1, 0.0), (2, 1.0), (4, 0.0)]
+
+
+def test_a_job_that_the_trace_first_sees_reserved_has_a_wait():
+    late = Trace([reserved(100, 7, 2, since=40, until=190), event(101, Kind.COMPLETED, 7, 2)])
+    assert waits(late) == [(2, 40.0, 100.0, 60.0, "w1")]
+    assert waits(Trace([reserved(100, 7, since=100.5)])) == [(1, 100.0, 100.0, 0.0, "w1")]
+    assert waits(Trace([reserved(100, 7, since=100)])) == [(1, 100.0, 100.0, 0.0, "w1")]
+
+
 class Walk:
     """A queue taken at random through everything that can happen, recording a trace."""
 
@@ -544,3 +587,21 @@ def test_spans_cover_the_depth(walked):
         there = Counter(drawn["span"][(drawn["start"] <= t) & (t < drawn["end"])])
         drawn_in = there["waiting"], there["delayed"] + there["backoff"], there["reserved"]
         assert drawn_in == (a.ready, a.delayed, a.reserved)
+
+
+def test_the_waits_of_a_settled_job_add_up(walked):
+    told = frames.jobs(walked).dropna(subset="finished_at").set_index("job")
+    summed = frames.waits(walked).groupby("job")["wait"].sum()
+    assert len(told) > 0
+    assert summed[told.index].to_dict() == told["wait"].to_dict()
+
+
+def test_each_reservation_ends_one_wait_and_each_ready_job_is_in_one(walked):
+    told = frames.waits(walked)
+    over = told[told["reserved_at"].notna()]
+    reservations = sorted((e.job, e.attempt, e.at, e.worker) for e in walked if e.kind is Kind.RESERVED)
+    assert sorted(rows(over, "job", "attempt", "reserved_at", "worker")) == reservations
+    at = walked.at(walked[len(walked) - 1].at)
+    ready = sorted((seen.id, seen.attempts + 1) for seen in at.jobs.values() if seen.state(at.at) is JobState.READY)
+    assert rows(told[told["reserved_at"].isna()], "job", "attempt") == ready
+    assert (told["wait"] >= 0).all()

@@ -23,6 +23,7 @@ PICTURES = {
     plots.depth: frames.depth,
     plots.attempts: frames.jobs,
     plots.throughput: frames.events,
+    plots.waits: frames.waits,
 }
 DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
 
@@ -114,6 +115,7 @@ def test_axes_say_what_they_measure_and_in_what(picture, frame):
         plots.depth: ("time (s)", "jobs"),
         plots.attempts: ("attempts", "jobs"),
         plots.throughput: ("time (s)", "jobs completed"),
+        plots.waits: ("wait (s)", "waits that were over (%)"),
     }
     for trace in (STORY, Trace()):
         ax = picture(frame(trace))
@@ -122,8 +124,9 @@ def test_axes_say_what_they_measure_and_in_what(picture, frame):
 
 @pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
 def test_an_empty_frame_makes_a_picture_that_says_so(picture, frame):
-    assert [text.get_text() for text in drawn(picture(frame(Trace()))).texts] == ["no jobs yet"]
-    assert [text.get_text() for text in drawn(picture(frame(STORY))).texts if text.get_text() == "no jobs yet"] == []
+    said = "no job has waited yet" if picture is plots.waits else "no jobs yet"
+    assert [text.get_text() for text in drawn(picture(frame(Trace()))).texts] == [said]
+    assert [text.get_text() for text in drawn(picture(frame(STORY))).texts if text.get_text() == said] == []
 
 
 @pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
@@ -413,6 +416,66 @@ def test_a_long_staircase_is_thinned_but_for_its_ends():
     (line,) = plots.throughput(told).lines
     assert len(line.get_xdata()) <= 3_000
     assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (99_999, 100_000)
+
+
+# -- waits --
+
+
+def waiting(waits, still=0, **columns):
+    """A frame of waits in seconds, of which so many more go on."""
+    told = pd.DataFrame({"wait": [*waits, *[9.0] * still], "reserved_at": [*waits, *[math.nan] * still]})
+    return told.assign(**columns)
+
+
+def points(line):
+    return [*zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+def test_waits_rise_with_each_wait_that_was_over():
+    (line,) = plots.waits(waiting([3, 1, 4, 1])).lines
+    assert points(line)[:-1] == [(0, 0), (1, 25), (1, 50), (3, 75), (4, 100)]
+    assert line.get_drawstyle() == "steps-post"
+    assert points(line)[-1] == (line.axes.get_xlim()[1], 100)
+    assert line.axes.get_xlim()[1] > 4
+
+
+def test_waits_that_go_on_keep_the_line_below_the_whole():
+    ax = plots.waits(waiting([1, 2], still=2))
+    assert points(ax.lines[0])[-2:] == [(2, 50), (ax.get_xlim()[1], 50)]
+    assert key(ax) == ["half within 2 s, 2 of 4 still wait"]
+    assert key(plots.waits(waiting([1], still=2))) == ["2 of 3 still wait"]
+    assert key(plots.waits(waiting([], still=2))) == ["2 of 2 still wait"]
+    assert ax.get_ylim()[1] > 100
+
+
+def test_waits_tell_the_middle_and_the_longest():
+    assert key(plots.waits(waiting([5, 1, 3]))) == ["half within 3 s, all within 5 s"]
+    assert key(plots.waits(waiting([0.02, 0.4]))) == ["half within 20 ms, all within 400 ms"]
+    assert key(plots.waits(waiting([0, 0]))) == ["none waited"]
+
+
+def test_waits_of_drivers_stand_side_by_side():
+    told = pd.concat([waiting([0, 1 + i], driver=name) for i, name in enumerate(DRIVERS)])
+    ax = drawn(plots.waits(told))
+    assert [line.get_color() for line in ax.lines] == [plots.COLOURS[name] for name in DRIVERS]
+    assert key(ax)[3] == "redis_zset: half within 0 s, all within 4 s"
+    assert len({line.get_xdata()[-1] for line in ax.lines}) == 1
+    box = ax.get_legend().get_window_extent()
+    assert box.x1 <= ax.figure.bbox.x1
+    assert ax.bbox.width > 0.8 * ax.figure.bbox.width
+
+
+def test_equal_waits_are_seen_beneath_each_other_and_others_are_not_taken_for_them():
+    one, more = waiting([1, 2]), waiting([1, 2], still=1)
+    told = [one.assign(driver="memory"), one.assign(driver="sqlite"), more.assign(driver="redis_list")]
+    assert [line.get_linewidth() for line in plots.waits(pd.concat(told)).lines] == [4, 2, 2]
+
+
+def test_very_many_waits_are_thinned_but_for_their_ends():
+    (line,) = plots.waits(waiting(np.arange(50_000.0))).lines
+    assert len(line.get_xdata()) <= 3_000
+    assert points(line)[0] == (0, 0)
+    assert points(line)[-1][1] == 100
 
 
 # -- rates --

@@ -1,0 +1,180 @@
+"""What the pictures of `plots` are drawn with: axes, keys, the drivers' looks, and text from anywhere."""
+
+import math
+from collections.abc import Iterable
+from io import BytesIO
+from itertools import cycle
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
+
+from qlab.escape import shortened
+
+COLOURS = {"memory": "#000000", "sqlite": "#0072B2", "redis_list": "#D55E00", "redis_zset": "#E69F00"}
+"""Each driver's colour, the same in every picture."""
+
+Numbers: TypeAlias = NDArray[Any]
+
+_SPARE = ("#009E73", "#CC79A7", "#56B4E9", "#999999")
+_DASHES: dict[str, Any] = {
+    "memory": (0, (1, 1)),
+    "sqlite": "-",
+    "redis_list": (0, (6, 2)),
+    "redis_zset": (0, (6, 2, 1, 2)),
+}
+_HATCHES = {"redis_list": "//"}  # the only one whose brightness is close to another's
+_UNITS = ((0.5, 0.001, "ms"), (7_200.0, 1.0, "s"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "d"))
+_MACHINE = 1e8  # seconds: a simulated clock hardly comes this far, a machine's passed it in 1973
+
+
+class Unit(NamedTuple):
+    """A unit of time, and how many seconds it is."""
+
+    seconds: float
+    name: str
+
+    def say(self, seconds: float) -> str:
+        """Write seconds in this unit."""
+        return f"{significant(seconds / self.seconds)} {self.name}"
+
+
+class Picture(Figure):
+    """A matplotlib figure that shows itself as the last value of a cell, with pyplot or without."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"layout": "constrained"} | options)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Draw it twice as fine as it is shown."""
+        drawn = BytesIO()
+        self.savefig(drawn, format="png", dpi=2 * self.dpi)
+        width, height = (round(side * self.dpi) for side in self.get_size_inches())
+        return drawn.getvalue(), {"width": width, "height": height}
+
+
+class Look(NamedTuple):
+    """How a driver looks: the colour, dashes and hatch of its lines and bars."""
+
+    colour: str
+    dashes: Any
+    hatch: str
+
+
+def looks_of(drivers: Iterable[str]) -> dict[str, Look]:
+    """Choose how each driver looks; those without a colour of their own get the spare ones, in their order."""
+    spare = cycle(_SPARE)
+    return {
+        driver: Look(COLOURS[driver], _DASHES[driver], _HATCHES.get(driver, ""))
+        if driver in COLOURS
+        else Look(next(spare), "-", "")
+        for driver in drivers
+    }
+
+
+# -- axes --
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Make a picture of so many inches, and its axes."""
+    return Picture(figsize=(width, height)).add_subplot()
+
+
+def say_nothing(ax: Axes, x: str, y: str, why: str = "no jobs yet") -> Axes:
+    """Say that there is nothing to draw yet."""
+    ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", color="0.4")
+    ax.set(xlabel=x, ylabel=y, xticks=[], yticks=[])
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def size_of(ax: Axes) -> tuple[float, float]:
+    """Tell how wide and how high the axes are, in points; the layout may still change it a little."""
+    return 72 * ax.bbox.width / ax.figure.dpi, 72 * ax.bbox.height / ax.figure.dpi
+
+
+def origin_of(first: float) -> float:
+    """Tell from where seconds are counted: a machine clock's are too large to be read."""
+    return first if first > _MACHINE else 0.0
+
+
+def unit_of(length: float) -> Unit:
+    """Choose the unit in which so many seconds are best read."""
+    return next(Unit(scale, name) for limit, scale, name in _UNITS if length <= limit)
+
+
+def seconds_axis(ax: Axes, what: str, first: float, last: float) -> None:
+    """Put seconds on the x axis, written in the unit that suits how many there are."""
+    length = last - first or 1.0
+    unit = unit_of(length)
+    ax.set_xlim(first - 0.02 * length, first + 1.03 * length)
+    ax.xaxis.set_major_locator(_Ticks(unit.seconds))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(x / unit.seconds, 9):,.10g}"))
+    ax.set_xlabel(f"{what} ({unit.name})")
+    ax.grid(axis="x", color="0.9", lw=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+class _Ticks(MaxNLocator):
+    """Round numbers of a unit that is so many seconds."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(nbins="auto", steps=[1, 2, 2.5, 5, 10])
+        self._scale = scale
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        return np.asarray(super().tick_values(vmin / self._scale, vmax / self._scale)) * self._scale
+
+
+def count_axis(ax: Axes, what: str, above: float = 12.0, whole: bool = True) -> None:
+    """Put a quantity on the y axis, from 0 to its largest value and so many points above."""
+    height, largest = size_of(ax)[1], ax.dataLim.y1
+    ax.set_ylabel(what)
+    ax.set_ylim(0, (largest if largest > 0 else 1.0) * height / max(height - above, 0.5 * height))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins="auto", integer=whole))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{round(y, 9):,.10g}"))
+    ax.grid(axis="y", color="0.9", lw=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def add_key(ax: Axes, entries: list[Any]) -> None:
+    """Put the key below the axes, where it covers nothing and leaves the top to a title."""
+    widest = max([80.0, *(36 + 4.8 * len(entry.get_label()) for entry in entries)])  # points
+    below = ax.transAxes + ScaledTranslation(0, -38 / 72, ax.figure.dpi_scale_trans)
+    legend = ax.legend(
+        handles=entries, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, frameon=False,
+        ncols=max(1, int(size_of(ax)[0] // (widest + 12))), fontsize=9, handlelength=2, columnspacing=1.4,
+    )  # fmt: skip
+    for line in legend.get_lines():
+        line.set_linewidth(min(line.get_linewidth(), 4.0))
+
+
+# -- text and numbers --
+
+
+def significant(value: float) -> str:
+    """Write a number with the three digits that count, `1,234` in full; a dash where there is none."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def drawable(text: str, limit: int = 40) -> str:
+    """Make text safe to draw: no mathematics between dollars, no control characters, nothing that the font has not."""
+    fonts = [get_font(findfont(FontProperties(family=[family]))) for family in rcParams["font.family"]]
+    seen = shortened(text, limit)
+    drawn = (c if any(font.get_char_index(ord(c)) for font in fonts) else _named(c) for c in seen)
+    drawable = "".join(drawn).replace("$", r"\$")
+    return f" {drawable}" if drawable.startswith("_") else drawable  # a key leaves out what starts with an underscore
+
+
+def _named(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

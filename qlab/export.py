@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -193,33 +194,42 @@ _LANES = {
     JobState.FAILED: ("#D55E00", "M-4 -4 4 4M4 -4 -4 4", True),
 }
 """Each lane's colour, its mark, and whether the mark is a line."""
-_WIDE, _HIGH, _A_ROW, _ROOM = 132, 132, 8, 40
+_WIDE, _A_ROW, _ROOM = 132, 8, 40
 
 
 def _lanes(moment: Moment, now: float, driver: str) -> str:
-    """Draw the lanes as SVG: a mark a job, as many as there is room for."""
+    """Draw the lanes: a mark a job, as many as there is room for.
+
+    As an image and not as SVG inside the page: where a page is cleaned of what might be a script, as a notebook from
+    elsewhere is, an image stays and SVG does not. It has a ground of its own, because it does not know its page's.
+    """
     states = [seen.state(now) for seen in moment.jobs.values()]
     counts = {state: states.count(state) for state in _LANES}
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lanes = "".join(_lane(i, state, counts[state]) for i, state in enumerate(_LANES))
-    size = f'width="{_WIDE * len(_LANES)}" height="{_HIGH}" viewBox="0 0 {_WIDE * len(_LANES)} {_HIGH}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html(driver)}: {told}" {size} '
-        f'style="max-width:100%;height:auto;display:block" font-family="sans-serif" font-size="14">{lanes}</svg>'
+    rows = max(1, math.ceil(min(_ROOM, max(counts.values())) / _A_ROW))
+    lanes = "".join(_lane(i, state, counts[state], rows) for i, state in enumerate(_LANES))
+    wide, high = _WIDE * len(_LANES) + 8, 54 + 15 * rows + (16 if max(counts.values()) > _ROOM else 0)
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="-8 -8 {wide} {high}" '
+        f'font-family="sans-serif" font-size="14"><rect x="-8" y="-8" width="{wide}" height="{high}" rx="6" '
+        f'fill="#fff"/>{lanes}</svg>'
     )
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    size = f'width="{wide}" height="{high}" style="max-width:100%;height:auto;display:block"'
+    return f'<img alt="{html(driver)}: {told}" src="{source}" {size}>'
 
 
-def _lane(i: int, state: JobState, count: int) -> str:
+def _lane(i: int, state: JobState, count: int, rows: int) -> str:
     colour, path, line = _LANES[state]
     look = f'fill="none" stroke="{colour}" stroke-width="2.5"' if line else f'fill="{colour}"'
     marks = "".join(
         f'<path d="{path}" transform="translate({14 + 14 * (n % _A_ROW)} {46 + 15 * (n // _A_ROW)})"/>'
         for n in range(min(count, _ROOM))
     )
-    rest = f'<text x="8" y="126" font-size="12">and {count - _ROOM:,} more</text>' if count > _ROOM else ""
+    rest = f'<text x="8" y="{50 + 15 * rows}" font-size="12">and {count - _ROOM:,} more</text>' if count > _ROOM else ""
     return (
         f'<g transform="translate({_WIDE * i} 0)"><rect width="{_WIDE - 8}" height="3" fill="{colour}"/>'
-        f'<g fill="currentColor"><text x="8" y="24">{state}</text>'
+        f'<g fill="#111"><text x="8" y="24">{state}</text>'
         f'<text x="{_WIDE - 16}" y="24" text-anchor="end" font-weight="bold">{count:,}</text>{rest}</g>'
         f"<g {look}>{marks}</g></g>"
     )

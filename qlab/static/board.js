@@ -1382,9 +1382,17 @@ export function mount(el, told) {
   return draw(new Store(null, told), el);
 }
 
+/** Hide what stands for a board where it cannot live, for as long as it lives here. */
+function hideStill(key) {
+  const still = `#qlab-still-${key}`;
+  const style = h("style", {}, `${still}, .jp-OutputArea-child:has(> * ${still}) { display: none; }`);
+  document.head.append(style);
+  return () => style.remove();
+}
+
 function initialize({ model }) {
-  const store = storeOf(model);
-  return () => release(store);
+  const store = storeOf(model), show = hideStill(model.get("told").board);
+  return () => { show(); release(store); };
 }
 
 function render({ model, el }) {

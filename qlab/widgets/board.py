@@ -12,6 +12,7 @@ from typing import Any
 
 import anywidget
 import traitlets
+from IPython.display import display
 
 from qlab.errors import QlabError, QueueClosed
 from qlab.escape import error_text
@@ -125,6 +126,17 @@ class Board(anywidget.AnyWidget):
             return None
         data, metadata = shown
         return data | {"text/plain": f"Board of {self.lab!r}", "text/html": still(self.lab)}, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show the board, and as an output of its own what stands for it, which the front end hides while it lives.
+
+        As one output JupyterLab would choose between the two: in a notebook of one's own it chooses the board, also
+        where there is no kernel or a new one, and shows an error.
+        """
+        data, metadata = self._repr_mimebundle_() or ({}, {})
+        shown = data.pop("text/html", "")
+        display(data, metadata=metadata, raw=True)
+        display({"text/html": f'<div id="qlab-still-{self._key}">{shown}</div>', "text/plain": ""}, raw=True)
 
     # -- what a front end asks for --
 

@@ -5,12 +5,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+import pytest
 from playwright.sync_api import Page, expect
-from traitlets.config import Config
 
+from browser.conftest import Server
 from browser.looks import audit, unreadable
-from browser.pages import Board, Notebook, ask, lab
+from browser.pages import LIMIT, Board, Notebook, ask, lab
 from qlab.lab import Lab
+
+PLAYED = lab("sqlite", more="lab.dispatch('pay', count=3)\nlab.step(1)")
+
+OPEN = """async ([path, kernel]) => {
+  await window.jupyterapp.restored;
+  const kernelPreference = { autoStartDefault: kernel, shouldStart: kernel, canStart: true };
+  const panel = await window.jupyterapp.commands.execute("docmanager:open", { path, kernelPreference });
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+}"""
 
 
 def played(folder: Path) -> Path:
@@ -52,21 +63,53 @@ def test_the_exported_page_opens_without_a_network(new_page: Callable[..., Page]
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
-def test_a_saved_notebook_shows_a_table_without_a_kernel(
+def test_a_saved_notebook_shows_a_table_as_a_web_page(
     open_notebook: Callable[..., Notebook], new_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     from nbconvert import HTMLExporter  # noqa: PLC0415 - it takes a second
 
-    notebook = open_notebook(lab("sqlite", more="lab.dispatch('pay', count=3)\nlab.step(1)"))
+    notebook = open_notebook(PLAYED)
     notebook.run_all()
     notebook.board().shows(ready=2, done=1)
     notebook.save()
-    (output,) = [one for one in nbformat.read(notebook.path, 4).cells[0].outputs if "data" in one]
-    assert "<table" in output.data["text/html"]
-    assert len(output.data["text/plain"]) < 500
-    chosen = Config({"NbConvertBase": {"display_data_priority": ["text/html", "image/png", "text/plain"]}})
-    text, _ = HTMLExporter(config=chosen).from_filename(str(notebook.path))
+    board, still = nbformat.read(notebook.path, 4).cells[0].outputs
+    assert len(board.data["text/plain"]) < 500
+    assert "<table" in still.data["text/html"]
+    text, _ = HTMLExporter().from_filename(str(notebook.path))
     (tmp_path / "static.html").write_text(text, encoding="utf-8")
     page = new_page(offline=True)
     page.goto((tmp_path / "static.html").as_uri(), wait_until="domcontentloaded")
-    expect(page.get_by_role("table").filter(has_text=re.compile(r"done"))).to_be_visible()
+    shows_what_stood_there(page)
+
+
+def test_a_notebook_that_is_opened_again_shows_what_stood_in_it(
+    open_notebook: Callable[..., Notebook],
+    new_page: Callable[..., Page],
+    server: Server,
+    subtests: pytest.Subtests,
+) -> None:
+    notebook = open_notebook(PLAYED)
+    notebook.run_all()
+    notebook.board().shows(ready=2, done=1)
+    expect(notebook.page.get_by_role("table").filter(visible=True)).to_have_count(0)  # beside a board that lives
+    notebook.save()
+    notebook.page.close()
+    elsewhere = server.folder / "elsewhere.ipynb"  # nobody on this server has run it, so it is not trusted
+    elsewhere.write_text(notebook.path.read_text(encoding="utf-8").replace("13", "14"), encoding="utf-8")
+    for file, kernel in ((notebook.path, True), (notebook.path, False), (elsewhere, True), (elsewhere, False)):
+        with subtests.test(file=file.name, kernel=kernel):
+            server.delete_kernels()
+            page = new_page()
+            page.goto(f"{server.url}lab/workspaces/again-{file.stem}-{kernel}")
+            page.wait_for_function("() => window.jupyterapp", timeout=LIMIT * 1000)
+            ask(page, OPEN, [file.name, kernel])
+            shows_what_stood_there(page)
+            has = "() => Boolean(window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel)"
+            assert ask(page, has) is kernel
+
+
+def shows_what_stood_there(page: Page) -> None:
+    expect(page.get_by_role("table").filter(has_text="done")).to_be_visible(timeout=LIMIT * 1000)
+    picture = page.get_by_role("img", name="sqlite: 0 delayed, 2 ready, 0 reserved, 1 done, 0 failed")
+    expect(picture).to_be_visible(timeout=LIMIT * 1000)
+    assert ask(picture, "(image) => image.decode().then(() => image.naturalWidth)") > 500

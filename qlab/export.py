@@ -21,7 +21,7 @@ from qlab.lab import Lab
 from qlab.show import seconds, table_html
 from qlab.side import Side
 from qlab.telling import Teller
-from qlab.trace import Moment, Seen
+from qlab.trace import Moment, Seen, Trace
 
 _ROWS = 20  # of a table that stands for a board
 _PAYLOADS = 500  # that a page carries
@@ -89,13 +89,15 @@ def pictures(lab: Lab) -> list[Drawn]:
         _drawn("jobs completed over time, each driver a line", plots.throughput, events(lab)),
         _drawn("share of waits that were over within so many seconds, each driver a line", plots.waits, waits),
     ]
-    for side in lab.sides:
-        on = f" on {side.driver}" if len(lab.sides) > 1 else ""
-        drawn += [
-            _drawn(f"jobs reserved, ready and delayed over time{on}", plots.depth, frames.depth(side.trace)),
-            _drawn(f"jobs by how many attempts they took{on}", plots.attempts, frames.jobs(side.trace)),
-            _drawn(f"what each job was in over time{on}", plots.timeline, frames.spans(side.trace)),
-        ]
+    of_each: tuple[tuple[str, Callable[..., Any], Callable[[Trace], pd.DataFrame]], ...] = (
+        ("jobs reserved, ready and delayed over time", plots.depth, frames.depth),
+        ("jobs by how many attempts they took", plots.attempts, frames.jobs),
+        ("what each job was in over time", plots.timeline, frames.spans),
+    )
+    for about, draw, frame in of_each:
+        for side in lab.sides:
+            on = f", on {side.driver}" if len(lab.sides) > 1 else ""
+            drawn.append(_drawn(about + on, draw, frame(side.trace)))
     return drawn
 
 

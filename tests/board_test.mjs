@@ -6,7 +6,7 @@ import test from "node:test";
 const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
 // As a browser would: a module, whatever a package.json around it says.
 const source = Buffer.from(read("../qlab/static/board.js")).toString("base64");
-const { KINDS, Store, at, csv, cut, default: board, empty, lanes, ledger, notJson, reduce, s, stateOf, tell, tellDoubles, tellTime, unpack } =
+const { KINDS, Store, at, csv, cut, default: board, empty, jobsADot, lanes, ledger, notJson, reduce, s, stateOf, tell, tellDoubles, tellTime, unpack } =
   await import(`data:text/javascript;base64,${source}`);
 
 const vectors = readdirSync(new URL("vectors", import.meta.url)).filter((name) => name.startsWith("trace_"));
@@ -306,6 +306,11 @@ test("a kernel that cannot be reached is told of", () => {
   const store = new Store(model, message(1, 0, [1]));
   assert.match(store.quiet, /cannot be reached \(Connection lost\)/);
   store.close();
+});
+
+test("dots stand for as few jobs each as there is room for", () => {
+  assert.deepEqual([0, 5, 324, 325, 648, 649, 3240, 4995, 20_000].map((jobs) => jobsADot(jobs, 324)), [1, 1, 1, 2, 2, 5, 10, 20, 100]);
+  assert.equal(jobsADot(7, 0), 1); // where there is no room at all
 });
 
 test("it is a widget's front end, and touches no page before it is asked to", () => {

@@ -424,7 +424,7 @@ export class Store {
       this.slow = true;
       this.changed();
       this.timer = setTimeout(() => {
-        this.quiet = "The kernel has not answered for 10 s: a handler may be slow, or the kernel is gone. If it was restarted, run the cell again.";
+        this.quiet = "The kernel has not answered for 10 s: a cell or a handler may be busy, or the kernel is gone. If it was restarted, run the cell again.";
         this.changed();
       }, 9500);
     }, 500);
@@ -724,7 +724,14 @@ function drawCard(store, el, item) {
   for (const act of el.acts ?? []) enable(act, store.cannot);
 }
 
-/** A list of cards: the first few as cards, the others as dots, and a number where even those are too many. */
+/** Tell how many jobs a dot must stand for, so that all find room: 1, 2, 5, 10, 20, … */
+export function jobsADot(jobs, room) {
+  let each = 1;
+  for (let i = 1; room > 0 && Math.ceil(jobs / each) > room; i++) each = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
+  return each;
+}
+
+/** A list of cards: the first few as cards, the others as dots, one for several where they are many. */
 function cardList(store, shown, side, high = 48) {
   const list = h("ul", { class: "cards" });
   const dots = h("div", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"));
@@ -736,13 +743,16 @@ function cardList(store, shown, side, high = 48) {
     const rest = count - Math.min(shown, items.length);
     const pitch = rest > 18 * (high / 6) ? 4 : 6;
     const columns = 108 / pitch;
-    const dotted = Math.min(rest, columns * (high / pitch));
+    const room = columns * (high / pitch); // none in a worker's row
+    const each = jobsADot(rest, room);
+    const dotted = Math.min(room, Math.ceil(rest / each));
     setAttribute(dots, "class", rest > 0 ? "dots" : "dots none");
     dots.style.setProperty("--pitch", `${pitch}px`);
     for (const [i, [wide, high]] of [[columns, Math.floor(dotted / columns)], [dotted % columns, 1]].entries()) {
       Object.assign(dots.children[i].style, { width: `${wide * pitch}px`, height: `${(wide ? high : 0) * pitch}px` });
     }
-    setText(more, rest > 0 ? `and ${rest.toLocaleString("en")} more` : "");
+    const many = rest.toLocaleString("en");
+    setText(more, rest <= 0 ? "" : each > 1 ? `${many} more, ${each} a dot` : `and ${many} more`);
   };
   return { el: h("div", { class: "stack" }, list, dots, more), draw };
 }
@@ -1142,18 +1152,22 @@ function plotsPart(store) {
   const place = h("div", { class: "pictures" });
   const el = details("Plots", place);
   let urls = [];
-  const show = (captions, buffers) => {
-    urls.forEach((url) => URL.revokeObjectURL(url));
-    urls = buffers.map((data) => URL.createObjectURL(new Blob([data], { type: "image/png" })));
+  const frame = () => place.appendChild(h("figure", {}, h("img"), h("figcaption", { "aria-hidden": "true" })));
+  const put = (captions, sources) => {
     captions.forEach((about, i) => {
-      const image = place.children[i] ?? place.appendChild(h("img", {}));
-      image.alt = about;
-      image.src = urls[i];
+      const [image, caption] = (place.children[i] ?? frame()).children;
+      Object.assign(image, { alt: about, src: sources[i] });
+      setText(caption, about);
     });
     while (place.children.length > captions.length) place.lastChild.remove();
   };
+  const show = (captions, buffers) => {
+    urls.forEach((url) => URL.revokeObjectURL(url));
+    urls = buffers.map((data) => URL.createObjectURL(new Blob([data], { type: "image/png" })));
+    put(captions, urls);
+  };
   const kept = store.head.pictures;
-  if (kept) place.append(...kept.map(({ about, data }) => h("img", { alt: about, src: `data:image/png;base64,${data}` })));
+  if (kept) put(kept.map(({ about }) => about), kept.map(({ data }) => `data:image/png;base64,${data}`));
   return { el, draw: kept ? () => {} : asking(store, el, "plots", show, 250), close: () => urls.forEach((url) => URL.revokeObjectURL(url)) };
 }
 
@@ -1385,7 +1399,7 @@ export function mount(el, told) {
 /** Hide what stands for a board where it cannot live, for as long as it lives here. */
 function hideStill(key) {
   const still = `#qlab-still-${key}`;
-  const style = h("style", {}, `${still}, .jp-OutputArea-child:has(> * ${still}) { display: none; }`);
+  const style = h("style", { "data-qlab-still": key }, `${still}, .jp-OutputArea-child:has(> * ${still}) { display: none; }`);
   document.head.append(style);
   return () => style.remove();
 }

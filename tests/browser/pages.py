@@ -11,6 +11,8 @@ from typing import Any
 import nbformat
 from playwright.sync_api import Locator, Page, expect
 
+from qlab.clock import monotonic
+
 LIMIT = 30.0
 """Seconds that anything in a page may take on a busy machine: ends a test that hangs, measures nothing."""
 
@@ -227,6 +229,12 @@ class Notebook:
         if told["status"] != "ok":
             raise CellFailed(told["text"])
         return told["text"].strip()
+
+    def wait_for(self, condition: str) -> None:
+        """Ask the kernel until an expression is true; each time it can do in between what else it was asked for."""
+        deadline = monotonic() + LIMIT
+        while self.kernel(f"print(bool({condition}))") != "True":
+            assert monotonic() < deadline, f"not {condition} within {LIMIT:g} s"
 
     def board(self, *, cell: int = 0, nth: int = 0) -> Board:
         """Scroll to a cell, since JupyterLab draws only what is near, and find a board in it.

@@ -97,6 +97,66 @@ def test_is_readable_in_both_themes_and_on_a_narrow_screen(open_notebook: Open, 
         assert ask(latest, CUT_OFF) == []
 
 
+SIZES = """(root) => {
+  const small = [];
+  const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const element = walk.currentNode.parentElement, box = element.getBoundingClientRect();
+    if (!walk.currentNode.data.trim() || !element.checkVisibility() || box.width < 2) continue;
+    const size = parseFloat(getComputedStyle(element).fontSize) * (element.currentCSSZoom ?? 1);
+    if (size < 12) small.push(`${walk.currentNode.data.trim()}: ${size} px`);
+  }
+  return small;
+}"""
+
+SEEN_AT_ONCE = "(root) => [...root.querySelectorAll('.lanes, .log')].map((one) => one.getBoundingClientRect().height)"
+
+LARGE = "(one) => parseFloat(getComputedStyle(one).fontSize) * (one.currentCSSZoom ?? 1)"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "scale"), [(1280, 720, 1.5), (1024, 768, 1), (1920, 1080, 1)], ids=["150 %", "1024", "1920"]
+)
+def test_is_read_from_a_projector(open_notebook: Open, width: int, height: int, scale: float) -> None:
+    """A screen of 1920 points at 150 % has room for 1280."""
+    notebook = open_notebook(lab("sqlite"), viewport={"width": width, "height": height}, device_scale_factor=scale)
+    notebook.run_all()
+    ask(notebook.page, "() => window.jupyterapp.shell.collapseLeft()")
+    board = busy(notebook)
+    settle(notebook.page)
+    assert ask(board.root, WIDER) == []
+    assert ask(board.root, SIZES) == []
+    for one, least in ((board.root.get_by_role("timer"), 27), (board.root.locator(".lines li").first, 14)):
+        assert ask(one, LARGE) >= least
+    # What a class looks at, the lanes and what has just happened, fits the screen below JupyterLab's own bars.
+    assert sum(ask(board.root, SEEN_AT_ONCE)) < height - 150
+    rows = board.root.get_by_role("group", name="worker 1", exact=True).get_by_role("button").all()
+    assert len({round((row.bounding_box() or {"y": 0.0})["y"]) for row in rows}) == 1
+
+
+def test_lanes_stay_as_they_are_however_many_jobs_there_are(open_notebook: Open) -> None:
+    notebook = open_notebook(lab("memory"))
+    notebook.run_all()
+    board = notebook.board()
+    board.shows(ready=0)
+    heights = [ask(board.root, SEEN_AT_ONCE)]
+    there = 0
+    for jobs, told in (
+        (10, "and 5 more"),
+        (329, "and 324 more"),
+        (330, "325 more, 2 a dot"),
+        (5_000, "4,995 more, 20 a dot"),
+    ):
+        board.dispatch(count=jobs - there)
+        there = jobs
+        board.tells(told)
+        settle(notebook.page)
+        heights.append(ask(board.root, SEEN_AT_ONCE))
+    assert [one for one in heights if one != heights[0]] == []
+    assert ask(board.root, WIDER) == []
+    assert unreadable(board.root) == []
+
+
 def test_keys_stay_in_the_board(open_notebook: Open) -> None:
     notebook = open_notebook(lab("sqlite"), "'the cell below'", "'the last cell'")
     notebook.run_all()

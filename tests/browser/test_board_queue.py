@@ -59,7 +59,7 @@ def wait(job):
     board.dispatch("slow for real", count=20)
     board.shows(ready=20)
     board.press("Run")
-    notebook.kernel("assert begun.wait(20)")
+    notebook.wait_for("begun.is_set()")
     expect(board.button("Stop")).to_be_enabled()
     board.press("Stop")
     expect(board.button("Run")).to_be_enabled()

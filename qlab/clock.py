@@ -1,18 +1,20 @@
 """Where time comes from.
 
 The API speaks seconds (`float`); stores keep integer microseconds, rounded once by `us`. Job time comes only from a
-`Clock`. Waiting (for a lock, a server, a poll) is on monotonic time, through `monotonic` and `pause`.
+`Clock`. Waiting (for a lock, a server, a poll) is on monotonic time, through `monotonic`, `pause` and `Flag`.
 """
 
 import math
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 NEVER = 2**53
 """The microsecond that never comes: larger than every moment, and exact as the double that a sorted set keeps."""
 
+_UNHEARD = 0.5  # seconds; a signal that comes just before a wait is heard only after it
 _LIMIT = NEVER // 1_000_000 - 1
 _LONGEST = _LIMIT // 2  # a duration from today on ends before the limit
 
@@ -193,6 +195,39 @@ def monotonic() -> float:
 def pause(seconds: float) -> None:
     """Wait, in real time, for this many seconds."""
     time.sleep(seconds)
+
+
+class Flag:
+    """Something that happens once, and can be waited for in real time.
+
+    Unlike a `threading.Event` it may be set by a signal's handler that interrupts the very wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """Let it happen: whoever waits goes on at once."""
+        self._is_set = True
+        self._open()
+
+    def is_set(self) -> bool:
+        """Tell whether it has happened."""
+        return self._is_set
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it happens, for so many seconds at the most, and tell whether it has."""
+        until = math.inf if seconds is None else monotonic() + seconds
+        while not self._is_set and (left := until - monotonic()) > 0:
+            if self._gate.acquire(timeout=min(left, _UNHEARD)):
+                self._open()
+        return self._is_set
+
+    def _open(self) -> None:
+        with suppress(RuntimeError):  # it is open already
+            self._gate.release()
 
 
 def _number(when: object) -> float:

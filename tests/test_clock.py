@@ -1,7 +1,10 @@
 """Where time comes from."""
 
+import itertools
 import math
+import sys
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from qlab import Clock, SimulatedClock, SystemClock
-from qlab.clock import NEVER, duration, from_us, monotonic, pause, us
+from qlab.clock import NEVER, Flag, duration, from_us, monotonic, pause, us
 
 NEW_YORK = ZoneInfo("America/New_York")
 HELSINKI = ZoneInfo("Europe/Helsinki")
@@ -209,3 +212,60 @@ def test_the_machine_s_clock_tells_seconds_since_1970() -> None:
     pause(0.0)
     assert monotonic() >= before + 0.002
     assert repr(clock) == "SystemClock()"
+
+
+# -- a flag --
+
+
+def test_a_flag_is_waited_for_no_longer_than_the_limit() -> None:
+    flag = Flag()
+    began = monotonic()
+    assert not flag.wait(0.002)
+    assert monotonic() >= began + 0.002
+    assert not flag.is_set()
+
+
+def test_a_flag_that_is_set_holds_nobody_up() -> None:
+    flag = Flag()
+    flag.set()
+    flag.set()
+    assert flag.is_set()
+    assert all(flag.wait(limit) for limit in (None, 0.0, 1e300, None))
+
+
+def test_everybody_who_waits_for_a_flag_hears_of_it() -> None:
+    flag, heard, waiting = Flag(), [], threading.Barrier(9)
+    threads = [threading.Thread(target=lambda: (waiting.wait(60.0), heard.append(flag.wait()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    waiting.wait(60.0)
+    flag.set()
+    for thread in threads:
+        thread.join(60.0)
+    assert heard == [True] * 8
+
+
+def test_a_flag_may_be_set_by_a_signal_that_interrupts_the_wait_for_it() -> None:
+    """A signal's handler runs between two instructions: here after the first, then after the second, …"""
+    for place in itertools.count():
+        flag, left = Flag(), itertools.count(place, -1)
+
+        def signalled(frame: Any, event: str, _: object, flag: Flag = flag, left: Iterator[int] = left) -> Any:
+            frame.f_trace_opcodes = True
+            if event == "opcode" and next(left) == 0:
+                flag.set()
+            return signalled
+
+        def wait(flag: Flag = flag, signalled: Any = signalled) -> None:
+            sys.settrace(signalled)
+            flag.wait(0.000_1)
+            sys.settrace(None)
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        waiting.join(30.0)
+        assert not waiting.is_alive()
+        assert flag.wait(0.0) == (next(left) < 0)
+        if not flag.is_set():
+            break
+    assert place > 20

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qlab.scenario import Scenario
     from qlab.simulation import Run, simulate
     from qlab.trace import Event, Trace
+    from qlab.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ __all__ = [
     "SystemClock",
     "Trace",
     "Unknown",
+    "Worker",
     "compare",
     "drivers",
     "frames",
@@ -70,6 +72,7 @@ _NAMES = {
     "scenario": ("Scenario",),
     "simulation": ("Run", "simulate"),
     "trace": ("Event", "Trace"),
+    "worker": ("Worker",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

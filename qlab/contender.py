@@ -55,7 +55,7 @@ class Contender(Queue):
 
         return told
 
-    def work(self) -> None:
+    def compete(self) -> None:
         """Work until nothing is left."""
         while True:
             self._ended = None
@@ -103,7 +103,7 @@ def main() -> None:
             return
         Thread(target=_end_with_the_input, daemon=True).start()
         began = _processor_seconds()
-        contender.work()
+        contender.compete()
         took = _processor_seconds() - began
     contender.tell("end", took)
 

@@ -18,7 +18,7 @@ from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Registry, Tries, checked_name
 from qlab.show import Table
-from qlab.steps import Ended, Steps
+from qlab.steps import Asked, Ended, Steps, never
 from qlab.tokens import Tokens
 from qlab.trace import Kind, Trace
 
@@ -236,6 +236,26 @@ class Queue:
         if last is not None and last != math.inf:
             self._wait_until(last)
         return outcomes
+
+    def work(
+        self, tell: Callable[[Outcome], object], *, worker: str = "", stopping: Asked = never, leaving: Asked = never
+    ) -> None:
+        """Work until nothing is due, or until it is to stop; the loop inside a `Worker`.
+
+        Args:
+            tell: What is told how each job ended, as it ends; where it raises, the work ends, and a job that was
+                reserved by then comes again when its reservation runs out.
+            worker: Who does it, for the trace.
+            stopping: Asked between any two steps: whether to take no further job. The one in hand is finished.
+            leaving: Asked before a handler is called: whether to call none any more. A job whose reservation was
+                under way is given back, its attempt stays counted.
+
+        Raises:
+            DriverUnavailable: The store did not answer, and nothing is held.
+        """
+        self._check_open()
+        for outcome in self._steps.drain(worker, stopping, leaving):
+            tell(outcome)
 
     def reserve(self, now: float | None = None, *, worker: str = "") -> Reservation | None:
         """Reserve the next due job and stop there, as a worker does that is about to run it.

@@ -30,11 +30,17 @@ from qlab.show import seconds as shown
 from qlab.trace import Kind, Trace
 
 Result = TypeVar("Result")
+Asked = Callable[[], bool]
 
 _NO_ANSWER = (DriverUnavailable, UnusableStore, QueueClosed)
 _REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
+
+
+def never() -> bool:
+    """Say no, whenever asked."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +135,27 @@ class Steps:
             outcome = self._tell("complete", held, Completed(*told))
         return self._record(held, outcome, worker)
 
-    def drain(self, worker: str) -> Iterator[Outcome]:
-        """Work until nothing is due; each job is completed and the next reserved in one transaction or script."""
-        held = self.reserve(None, worker)
-        while held is not None:
-            ended, _ = self._run_through(held, None, worker)
-            following: Reservation | Literal["ask"] | None = "ask"
-            if ended.error is None and not isinstance(ended.returned, Release):
+    def drain(self, worker: str, stopping: Asked = never, leaving: Asked = never) -> Iterator[Outcome]:
+        """Work until nothing is due; each job is completed and the next reserved in one transaction or script.
+
+        Args:
+            worker: Who does it.
+            stopping: Whether to take no further job.
+            leaving: Whether to run none either: one whose reservation was under way is given back.
+        """
+        following: Reservation | Literal["ask"] | None = "ask"
+        while True:
+            if following == "ask":
+                following = None if stopping() else self.reserve(None, worker)
+            if following is None:
+                return
+            held, following = following, "ask"
+            ended = Ended(Release()) if leaving() else self._run_through(held, None, worker)[0]
+            if ended.error is None and not isinstance(ended.returned, Release) and not stopping():
                 outcome, following = self._complete_and_reserve(held, worker)
             else:
                 outcome = self.settle(held, ended, None, worker)
             yield outcome
-            held = self.reserve(None, worker) if following == "ask" else following
 
     # -- running --
 

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -21,7 +22,7 @@ from qlab.errors import (
     UnusableStore,
 )
 from qlab.escape import error_text, traceback_text
-from qlab.job import Attempt, AttemptVerbs, Release, Reservation
+from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
 from qlab.log import log
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
 from qlab.policy import Policy
@@ -210,11 +211,15 @@ class Steps:
         traceback = "" if isinstance(error, AttemptsExhausted) else traceback_text(error)
         outcome = self._tell("fail", held, failed, attempts=failed.attempt, error=text, traceback=traceback)
         if outcome is failed:
-            self.failed[job.uid] = job.id
-            if len(self.failed) > _REMEMBERED:
-                del self.failed[next(iter(self.failed))]
+            self._remember(job)
             log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
         return outcome
+
+    def _remember(self, job: Job) -> None:
+        self.failed[job.uid] = job.id
+        if len(self.failed) > _REMEMBERED:
+            with suppress(KeyError, RuntimeError):  # another worker drops it, or adds one, at this moment
+                del self.failed[next(iter(self.failed))]
 
     def _tell(
         self, verb: str, held: Reservation, outcome: Settled, *, problem: QlabError | None = None, **how: Any

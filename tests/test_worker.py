@@ -10,10 +10,11 @@ import pytest
 from conftest import IN_ORDER, ONE_OF_EACH, QUEUE, only, told
 from watching import Gate, Watched, eventually, heard, spy_on
 
-from qlab import Queue, Release, SimulatedClock, Worker
+from qlab import Queue, Release, SimulatedClock, Worker, steps
 from qlab.driver import Counts
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
+from qlab.trace import Kind
 from qlab.worker import Worked
 
 NOTHING = Worked()
@@ -98,6 +99,24 @@ def test_a_job_is_completed_and_the_next_reserved_at_once_until_the_worker_is_to
     assert outermost[-2:] == ["complete_and_reserve"] * 2
     assert queue.counts() == Counts(ready=1)
     assert [job.attempts for job in queue.jobs()] == [0]
+
+
+class Shared(dict[str, int]):
+    """What a queue remembers of failed jobs, where another worker drops the oldest at the same moment."""
+
+    def __iter__(self) -> Iterator[str]:
+        oldest = next(super().__iter__())
+        del self[oldest]
+        return iter([oldest])
+
+
+def test_two_workers_may_forget_the_same_failed_job_at_once(lone: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_REMEMBERED", 1)
+    lone._steps.failed = Shared()  # noqa: SLF001 - as two threads that meet there leave it
+    lone.handler("A", tries=1)(lambda job: 1 / 0)
+    lone.dispatch_many([("A", None)] * 3)
+    assert [type(outcome).__name__ for outcome in lone.drain()] == ["Failed"] * 3
+    assert [event.kind for event in lone.trace].count(Kind.FAILED) == 3
 
 
 # -- its waits --

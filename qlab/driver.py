@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 
 from qlab.escape import html, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.log import log
 from qlab.show import table_html
 
 
@@ -80,6 +81,15 @@ class Statement(NamedTuple):
 
     def _repr_html_(self) -> str:
         return f"<pre>{html(repr(self))}</pre>"
+
+
+def tell(listeners: Sequence[Callable[[Statement], None]], statement: Statement) -> None:
+    """Tell listeners of a statement that is about to run; it runs also where one of them raises, which is logged."""
+    for listener in tuple(listeners):
+        try:
+            listener(statement)
+        except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
+            log.exception("a listener of statements went wrong; the statement %s runs all the same", statement.verb)
 
 
 class Driver(ABC):
@@ -279,7 +289,7 @@ class Driver(ABC):
         return 0.0
 
     def listen(self, tell: Callable[[Statement], None]) -> None:
-        """Tell a function of every statement and script call, as it runs."""
+        """Tell a function of every statement and script call, as it runs; what that raises is logged, no more."""
         self._listeners.append(tell)
 
     @contextmanager

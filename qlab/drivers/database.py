@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qlab.clock import monotonic, pause
-from qlab.driver import Statement
+from qlab.driver import Statement, tell
 from qlab.drivers.statements import sql
 from qlab.errors import (
     DriverUnavailable,
@@ -150,8 +150,8 @@ class Database:
 
     def execute(self, connection: Source, verb: str, text: str, values: Values) -> list[Any]:
         """Run a statement on a connection, waiting for the lock where need be, and fetch all its rows."""
-        for listener in self.listeners:
-            listener(Statement("SQL", verb, text, _shown(values)))
+        if self.listeners:
+            tell(self.listeners, Statement("SQL", verb, text, _shown(values)))
         try:
             return connection.execute(text, values).fetchall()
         except sqlite3.OperationalError as error:

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from qlab.clock import NEVER, from_us, us
-from qlab.driver import Counts, Durability, Statement
+from qlab.driver import Counts, Durability, Statement, tell
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.redis_cluster import Cluster
 from qlab.drivers.statements import lua, script
@@ -274,8 +274,8 @@ class RedisStore(StagedFailures):
     def _call(self, verb: str, queue: str, *values: object) -> Any:
         """Run a verb's script; the server is sent its text only where it does not know it."""
         text, keys = script(self.layout, verb), self.keys(queue)
-        for listener in self._listeners:
-            listener(self._statement(verb, queue, values))
+        if self._listeners:
+            tell(self._listeners, self._statement(verb, queue, values))
         digest = self._digests.get(verb)
         if digest is None:
             digest = self._digests[verb] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -307,8 +307,9 @@ class RedisStore(StagedFailures):
                 return
 
     def _ask(self, command: str, *values: object) -> Any:
-        for listener in self._listeners:
-            listener(Statement("Redis", command.lower(), command, " ".join(shortened(str(value)) for value in values)))
+        if self._listeners:
+            words = " ".join(shortened(str(value)) for value in values)
+            tell(self._listeners, Statement("Redis", command.lower(), command, words))
         with self._explained(command):
             return self._client.execute_command(command, *_words(values))
 

@@ -112,7 +112,7 @@ def test_queues_in_several_threads_go_to_their_nodes(driver: Driver) -> None:
     start = threading.Barrier(6)
 
     def work(number: int) -> list[str]:
-        queue = f"{queue_on(driver, number % 3)}"
+        queue = queue_on(driver, number % 3)
         start.wait(60.0)
         for _ in range(50):
             push(driver, str(number), queue=queue)
@@ -159,6 +159,7 @@ def test_a_socket_is_no_address_of_a_cluster(cluster: ClusterOfThree, tmp_path: 
 # -- slots that move, nodes that go away --
 
 
+@only("redis_zset-cluster-redis")
 def test_a_queue_whose_slot_moves_is_away_while_it_moves_and_loses_nothing(
     on_own: RedisStore, own_cluster: ClusterOfThree
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_queue_whose_slot_moves_is_away_while_it_moves_and_loses_nothing(
     assert on_own.check(queue, now=0.0) == []
 
 
+@only("redis_list-cluster-valkey")
 def test_a_node_that_went_away_takes_its_own_queues_with_it_and_brings_them_back(
     on_own: RedisStore, own_cluster: ClusterOfThree
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_node_that_went_away_takes_its_own_queues_with_it_and_brings_them_back
     assert taken(on_own, now=0.0, queue=here) == ["b"]
 
 
+@only("redis_zset-cluster-redis8")
 def test_a_replica_that_takes_over_is_found(on_own: RedisStore, own_cluster: ClusterOfThree) -> None:
     queue = queue_on(on_own, 0)
     replica = own_cluster.add_replica(of=0)

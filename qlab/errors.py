@@ -19,8 +19,8 @@ class ReplyLost(DriverUnavailable):
     """The store was asked and did not answer; what was asked may or may not have been done."""
 
 
-class UnexpectedReply(DriverUnavailable):
-    """The store answered with something that is not an answer to the question."""
+class UnexpectedReply(ReplyLost):
+    """The store answered, but not what was asked; that may or may not have been done."""
 
 
 class UnusableStore(QlabError):

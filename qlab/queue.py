@@ -495,12 +495,19 @@ class Queue:
         if us(seconds) == 0:
             raise ValueError("extend(0) would give the job to the next worker: use a number of seconds above 0")
         now = self._steps.running_at
-        if self.driver.extend(attempt.reservation, now=now, seconds=seconds):
+        if self._extended(attempt.reservation, now, seconds):
             self._steps.extended[attempt.reservation.token] = now + seconds
             self._record(Kind.EXTENDED, attempt, now, until=now + seconds)
             return True
         self._record(Kind.SUPERSEDED, attempt, now, detail="extend")
         return False
+
+    def _extended(self, reservation: Reservation, now: float, seconds: float) -> bool:
+        try:
+            return self.driver.extend(reservation, now=now, seconds=seconds)
+        except ReplyLost:
+            # Made once or twice, it ends the same; and a handler should not fail for a reply.
+            return self.driver.extend(reservation, now=now, seconds=seconds)
 
     def _progress(self, attempt: Attempt, done: int, total: int) -> None:
         self._record(Kind.PROGRESSED, attempt, self._steps.running_at, detail=f"{done} of {total}")

@@ -209,7 +209,10 @@ class StagedFailures(Driver):
             jobs = self._again(queue, rows, us(now))
             for row in rows:
                 table.run("retry", {"id": row.id}, which=1)
-        self._drop_notes(queue, [self.failed_jobs.note(row.id, row.uid) for row in rows])
+        try:
+            self._drop_notes(queue, [self.failed_jobs.note(row.id, row.uid) for row in rows])
+        except QlabError as problem:
+            log.warning("queue=%s: jobs are retried; the notes of it will be dropped later: %s", queue, problem)
         return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None and job is not None]
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:

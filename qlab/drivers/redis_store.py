@@ -1,12 +1,11 @@
 """What both Redis layouts share: the client, the keys, how a script is called, and what the server's errors mean."""
 
 import hashlib
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, urlencode
 
 import redis
@@ -15,12 +14,14 @@ from redis.retry import Retry
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Statement, tell
+from qlab.drivers import redis_errors, redis_replies
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.redis_cluster import Cluster
 from qlab.drivers.statements import lua, script
-from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnexpectedReply, UnusableStore
+from qlab.errors import DriverUnavailable, QlabError, QueueClosed, UnusableStore
 from qlab.escape import shortened, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.log import log
 from qlab.tokens import Tokens
 
 DEFAULT_PREFIX = "qlab"
@@ -28,22 +29,8 @@ REPLY_WAIT = 10.0
 """How many seconds an answer is waited for, unless the address says otherwise."""
 
 _PAGE = 500
-_log = logging.getLogger("qlab")
-_MEANINGS = {
-    "NOAUTH": "the server wants a password: put it into the address, redis://:PASSWORD@host",
-    "WRONGPASS": "the server refused the user or the password of the address",
-    "NOPERM": "this user may not do that: README lists the commands and keys that qlab needs",
-    "LOADING": "the server is still loading its data: try again in a moment",
-    "BUSY": "the server is busy with a long script: try again in a moment",
-    "OOM": "the server's memory is full (maxmemory): nothing was stored",
-    "MISCONF": "the server cannot save to its disk and refuses writes",
-    "READONLY": "this server is a replica: use the address of the primary",
-    "CROSSSLOT": "the keys of one queue must share a slot: choose a prefix without braces",
-    "CLUSTERDOWN": "the cluster is down",
-    "MOVED": "the queue's slot is on another node at each try: try again in a moment",
-    "ASK": "the queue's slot is being moved to another node: try again in a moment",
-    "TRYAGAIN": "the queue's slot is being moved to another node: try again in a moment",
-}
+
+Item = TypeVar("Item")
 
 
 class RedisStore(StagedFailures):
@@ -85,7 +72,7 @@ class RedisStore(StagedFailures):
         self._digests: dict[str, str] = {}
         self.url = url or _url_of(client, self)
         try:
-            self.info = self._ask("INFO", "server")
+            self.info = self._ask("INFO", "server", read=redis_replies.facts)
             if self._is_cluster:
                 self._client = self._cluster(self._client)
         except BaseException:
@@ -126,70 +113,73 @@ class RedisStore(StagedFailures):
         reservations: list[Reservation] = []
         while asked := min(limit - len(reservations), _PAGE):
             moment, deadline, token = us(now), _deadline(now, retry_after), self._tokens.next()
-            reply = self._call("reserve", queue, moment, deadline, token, asked)
-            reservations += self._reservations(queue, reply, token)
-            if not reply[0] and len(reply) <= asked:
+            values = (moment, deadline, token, asked)
+            try:
+                more, found = self._call("reserve", queue, *values, read=redis_replies.reservations(queue, token))
+            except DriverUnavailable:
+                if not reservations:
+                    raise
+                break  # what is reserved already is handed out: nobody else would run it before it has run out
+            reservations += found
+            if not more and len(found) < asked:
                 break
         return reservations
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
-        return bool(self._call("complete", reservation.job.queue, reservation.job.id, reservation.token))
+        return self._settle("complete", reservation)
 
     def complete_and_reserve(
         self, reservation: Reservation, *, now: float, retry_after: float | None
     ) -> tuple[bool, Reservation | None]:
         queue, token = reservation.job.queue, self._tokens.next()
-        fence = (reservation.job.id, reservation.token)
-        reply = self._call("complete_and_reserve", queue, *fence, us(now), _deadline(now, retry_after), token, 1)
-        following = self._reservations(queue, reply[1], token)
-        if not following and reply[1][0]:
+        asked = (reservation.job.id, reservation.token, us(now), _deadline(now, retry_after), token, 1)
+        read = redis_replies.completed_and_reserved(queue, token)
+        completed, (more, following) = self._call("complete_and_reserve", queue, *asked, read=read)
+        if not following and more:
             # The job is completed: where the store goes away now, the next one is asked for later.
             with suppress(DriverUnavailable):
                 following = self.reserve(queue, now=now, retry_after=retry_after)
-        return bool(reply[0]), following[0] if following else None
+        return completed, following[0] if following else None
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
-        job = reservation.job
-        return bool(self._call("release", job.queue, job.id, reservation.token, us(now), us(now) + us(delay)))
+        return self._settle("release", reservation, us(now), us(now) + us(delay))
 
     def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
-        job = reservation.job
-        return bool(self._call("extend", job.queue, job.id, reservation.token, us(now) + us(seconds)))
+        return self._settle("extend", reservation, us(now) + us(seconds))
 
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
-        if mended := list(self._pages("mend", queue, int(force))):
-            _log.warning("queue=%s: put back %s jobs that stood in no set: were keys deleted?", queue, len(mended))
+        if mended := list(self._pages("mend", queue, redis_replies.text, int(force))):
+            log.warning("queue=%s: put back %s jobs that stood in no set: were keys deleted?", queue, len(mended))
         recovered: list[Job] = []
+        read = redis_replies.page(redis_replies.whole, redis_replies.job(queue))
         while True:
-            page = self._call("recover", queue, us(now), "+inf" if force else us(now))
-            recovered += (self._job(queue, row) for row in page[1:])
-            if page[0] < _PAGE:
+            seen, jobs = self._call("recover", queue, us(now), "+inf" if force else us(now), read=read)
+            recovered += jobs
+            if seen < _PAGE:
                 return recovered
 
     def clear(self, queue: str, *, now: float) -> int:
-        return int(self._call("clear", queue))
+        return self._call("clear", queue, read=redis_replies.whole)
 
     def counts(self, queue: str, *, now: float) -> Counts:
         failing, notes = self._failing(queue), self._noted(queue)
-        ready, delayed, reserved = self._call("counts", queue, us(now))
+        ready, delayed, reserved = self._call("counts", queue, us(now), read=redis_replies.three)
         return Counts(ready, delayed, reserved, self._count_failed(queue, failing, notes))
 
     def jobs(self, queue: str, *, now: float) -> list[Job]:
-        rows = {row[0]: row for row in self._pages("jobs", queue)}
-        in_order = sorted(rows.values(), key=lambda row: (row[6], row[10]))
-        return [self._job(queue, row) for row in in_order]
+        found = self._pages("jobs", queue, redis_replies.in_order(queue))
+        return [job for _, job in sorted({job.id: (place, job) for place, job in found}.values())]
 
     def next_due(self, queue: str, *, now: float) -> float | None:
-        reply = self._call("next_due", queue, us(now))
-        first = NEVER if reply is None else int(float(reply))
-        return None if first >= NEVER else max(now, from_us(first))
+        first = self._call("next_due", queue, us(now), read=redis_replies.moment)
+        return None if first is None or first >= NEVER else max(now, from_us(first))
 
     def check(self, queue: str, *, now: float) -> list[str]:
-        return [_text(sentence) for sentence in self._pages("check", queue)]
+        return list(self._pages("check", queue, redis_replies.text))
 
     def delete(self, queue: str) -> None:
         """Delete every key of a queue, its counters and unwritten failures too: for a queue made for an experiment."""
-        self._ask("UNLINK", *self.keys(queue))
+        self._ask("UNLINK", *self.keys(queue), read=redis_replies.whole)
 
     def close(self) -> None:
         if not self._closed:
@@ -205,45 +195,33 @@ class RedisStore(StagedFailures):
             return []
         moments = [max(now, us(job.available_at)) for job in jobs]
         values = (part for job, at in zip(jobs, moments, strict=True) for part in (job.uid, job.name, job.body, at))
-        replies = self._call("push", queue, now, *values)
-        return [
-            self._job(queue, reply)
-            if isinstance(reply, list)
-            else Job(reply, job.uid, queue, job.name, job.body, 0, from_us(now), from_us(at))
-            for job, at, reply in zip(jobs, moments, replies, strict=True)
-        ]
+        return self._call("push", queue, now, *values, read=redis_replies.pushed(queue, jobs, now, moments))
 
     def _stage(self, reservation: Reservation, now: int, attempts: int, error: str, traceback: str) -> bool:
-        job = reservation.job
-        return bool(self._call("fail", job.queue, job.id, reservation.token, now, attempts, error, traceback))
+        return self._settle("fail", reservation, now, attempts, error, traceback)
 
     def _failing(self, queue: str) -> list[Failing]:
-        entries = sorted(self._call("failing", queue), key=lambda entry: int(entry[0]))
-        return [_failing(queue, [_text(part) for part in entry[1:]]) for entry in entries]
+        return self._call("failing", queue, read=redis_replies.failing(queue))
 
     def _unstage(self, queue: str, failing: Sequence[Failing]) -> None:
         for start in range(0, len(failing), _PAGE):
             page = failing[start : start + _PAGE]
-            self._call("unstage", queue, *(part for entry in page for part in (entry.failed.uid, entry.token)))
+            values = (part for entry in page for part in (entry.failed.uid, entry.token))
+            self._call("unstage", queue, *values, read=redis_replies.whole)
 
     def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
         if not rows:
             return []
         note = self.failed_jobs.note
-        replies = self._call(
-            "retry",
-            queue,
-            now,
-            *(part for row in rows for part in (note(row.id, row.uid), row.uid, row.name, row.body)),
-        )
-        return [self._job(queue, reply) if isinstance(reply, list) else None for reply in replies]
+        values = (part for row in rows for part in (note(row.id, row.uid), row.uid, row.name, row.body))
+        return self._call("retry", queue, now, *values, read=redis_replies.retried(queue, rows))
 
     def _noted(self, queue: str) -> set[str]:
-        return {_text(member) for member in self._ask("SMEMBERS", self.keys(queue)[self.key_names.index("retried")])}
+        return set(self._ask("SMEMBERS", self._key(queue, "retried"), read=redis_replies.texts))
 
     def _drop_notes(self, queue: str, notes: Sequence[str]) -> None:
         if notes:
-            self._ask("SREM", self.keys(queue)[self.key_names.index("retried")], *notes)
+            self._ask("SREM", self._key(queue, "retried"), *notes, read=redis_replies.whole)
 
     # -- the server --
 
@@ -254,8 +232,7 @@ class RedisStore(StagedFailures):
     def _cluster(self, node: "redis.Redis") -> Cluster:
         if "path" in node.connection_pool.connection_kwargs:
             raise UnusableStore(
-                f"{without_password(self.url)} is a node of a cluster, whose nodes are reached by TCP: "
-                "write redis://HOST:PORT"
+                f"{self._where} is a node of a cluster, whose nodes are reached by TCP: write redis://HOST:PORT"
             )
         return Cluster(node)
 
@@ -271,53 +248,55 @@ class RedisStore(StagedFailures):
     def _tag(self, queue: str) -> str:
         return f"{self.prefix}:{{{escaped(queue)}}}:{self.layout}:"
 
-    def _call(self, verb: str, queue: str, *values: object) -> Any:
-        """Run a verb's script; the server is sent its text only where it does not know it."""
+    def _key(self, queue: str, name: str) -> str:
+        return self._tag(queue) + name
+
+    def _settle(self, verb: str, reservation: Reservation, *values: object) -> bool:
+        job = reservation.job
+        return self._call(verb, job.queue, job.id, reservation.token, *values, read=redis_replies.flag)
+
+    def _call(self, verb: str, queue: str, *values: object, read: redis_replies.Read[Item]) -> Item:
+        """Run a verb's script and read its answer; the server is sent its text only where it does not know it."""
         text, keys = script(self.layout, verb), self.keys(queue)
         if self._listeners:
             tell(self._listeners, self._statement(verb, queue, values))
         digest = self._digests.get(verb)
         if digest is None:
             digest = self._digests[verb] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        words = _words((len(keys), *keys, *values))
         with self._explained(verb):
             try:
-                reply = self._client.execute_command("EVALSHA", digest, str(len(keys)), *keys, *_words(values))
+                reply = self._client.execute_command("EVALSHA", digest, *words)
             except redis.exceptions.NoScriptError:
-                reply = self._client.execute_command("EVAL", text, str(len(keys)), *keys, *_words(values))
-        return self._checked(verb, reply)
+                reply = self._client.execute_command("EVAL", text, *words)
+        return self._understood(verb, reply, read)
 
-    def _checked(self, verb: str, reply: Any) -> Any:
-        if (
-            verb == "next_due"
-            or isinstance(reply, int)
-            or (isinstance(reply, list) and (reply or verb in _MAY_BE_EMPTY))
-        ):
-            return reply
-        raise UnexpectedReply(
-            f"{self}: the answer to {verb} is {reply!r}: is something else between qlab and the server?"
-        )
-
-    def _pages(self, verb: str, queue: str, *values: object) -> Iterator[Any]:
+    def _pages(self, verb: str, queue: str, row: redis_replies.Read[Item], *values: object) -> Iterator[Item]:
         cursor = "0"
         while True:
-            page = self._call(verb, queue, cursor, *values)
-            yield from page[1:]
-            cursor = _text(page[0])
+            cursor, rows = self._call(verb, queue, cursor, *values, read=redis_replies.page(redis_replies.text, row))
+            yield from rows
             if cursor == "0":
                 return
 
-    def _ask(self, command: str, *values: object) -> Any:
+    def _ask(self, command: str, *values: object, read: redis_replies.Read[Item]) -> Item:
         if self._listeners:
             words = " ".join(shortened(str(value)) for value in values)
             tell(self._listeners, Statement("Redis", command.lower(), command, words))
         with self._explained(command):
-            return self._client.execute_command(command, *_words(values))
+            reply = self._client.execute_command(command, *_words(values))
+        return self._understood(command, reply, read)
+
+    def _understood(self, what: str, reply: Any, read: redis_replies.Read[Item]) -> Item:
+        try:
+            return read(reply)
+        except redis_replies.MALFORMED as error:
+            raise self._unexpected(what, repr(reply)) from error
 
     def _settings(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in ("appendonly", "appendfsync", "save"):
-            reply = self._ask("CONFIG GET", name)
-            found |= {_text(key): _text(value) for key, value in reply.items()}
+            found |= self._ask("CONFIG GET", name, read=redis_replies.settings)
         return found
 
     @contextmanager
@@ -326,33 +305,48 @@ class RedisStore(StagedFailures):
             raise QueueClosed()
         try:
             yield
-        except redis.exceptions.RedisError as error:
-            raise (QueueClosed() if self._closed else self._meaning(what, error)) from error
         except BaseException as error:
-            # Interrupted between question and answer, a connection would give the next question this one's answer.
-            for pool in self._pools():
-                pool.disconnect(inuse_connections=False)
-            if self._closed and isinstance(error, Exception):
-                raise QueueClosed from error
-            if not isinstance(error, OSError):
-                raise
-            raise ReplyLost(f"{without_password(self.url)} does not answer: {error}") from error
+            if not isinstance(error, redis.exceptions.RedisError):
+                self._forget_connections()
+            if isinstance(error, Exception) and (problem := self._problem(what, error)) is not None:
+                # The server may have repeated the password, which no traceback should show either.
+                raise problem from (None if self._secret(str(error)) else error)
+            raise
 
-    def _meaning(self, what: str, error: Exception) -> Exception:
-        where, said = without_password(self.url), str(error)
-        code = _code(error, said)
-        if isinstance(error, redis.exceptions.ConnectionError) and "connecting to" in said:
-            return DriverUnavailable(
-                f"{where} does not answer ({said}): is a server running there? redis+embedded:// needs none"
+    def _problem(self, what: str, error: Exception) -> QlabError | None:
+        """Tell what an error of the client library means; None for one that is not about the server."""
+        if self._closed:
+            return QueueClosed()
+        if isinstance(error, redis.exceptions.RedisError | OSError):
+            return redis_errors.meaning(
+                error, shortened(self._scrubbed(str(error)), 200), what, self._where, self.prefix
             )
-        lost = isinstance(error, redis.exceptions.ConnectionError | redis.exceptions.TimeoutError)
-        if lost and code not in _MEANINGS:
-            return ReplyLost(f"{where} did not answer {what} ({said}); it may or may not have been done")
-        if code == "WRONGTYPE":
-            return UnusableStore(
-                f"{where}: a key under the prefix {self.prefix!r} is another application's: choose another prefix"
-            )
-        return DriverUnavailable(f"{where} could not run {what}: {_MEANINGS.get(code, 'the server refused')} ({said})")
+        if isinstance(error, redis_replies.MALFORMED) and not isinstance(error, UnicodeEncodeError):
+            return self._unexpected(what, f"what redis-py cannot read ({type(error).__name__}: {error})")
+        return None
+
+    def _unexpected(self, what: str, shown: str) -> QlabError:
+        # The next answer on this connection may be another question's.
+        self._forget_connections()
+        return redis_errors.unexpected(shortened(self._scrubbed(shown), 200), what, f"{self.name} at {self._where}")
+
+    def _forget_connections(self) -> None:
+        """Interrupted between question and answer, a connection would give the next question this one's answer."""
+        for pool in self._pools():
+            pool.disconnect(inuse_connections=False)
+
+    @property
+    def _where(self) -> str:
+        return without_password(self.url.partition("?")[0])
+
+    def _secret(self, said: str) -> bool:
+        return self._scrubbed(said) != said
+
+    def _scrubbed(self, said: str) -> str:
+        passwords = {str(pool.connection_kwargs.get("password") or "") for pool in self._pools()} - {""}
+        for password in passwords:
+            said = said.replace(password, "***")
+        return said
 
     def _statement(self, verb: str, queue: str, values: Sequence[object]) -> Statement:
         files = ("complete", "reserve") if verb == "complete_and_reserve" else (verb,)
@@ -363,54 +357,6 @@ class RedisStore(StagedFailures):
             "\n".join(lua(self.layout, file) for file in files),
             f"KEYS {shortened(self._tag(queue), 300)}* ARGV {argv}",
         )
-
-    # -- replies --
-
-    def _reservations(self, queue: str, reply: Sequence[Any], token: str) -> list[Reservation]:
-        return [
-            Reservation(self._job(queue, row), f"{token}-{row[0]}", from_us(row[8]), bool(row[9])) for row in reply[1:]
-        ]
-
-    def _job(self, queue: str, row: Sequence[Any]) -> Job:
-        reserved_at = None if row[7] is None else from_us(row[7])
-        return Job(
-            row[0],
-            _text(row[1]),
-            queue,
-            _text(row[2]),
-            _text(row[3]),
-            row[4],
-            from_us(row[5]),
-            from_us(row[6]),
-            reserved_at,
-        )
-
-
-_MAY_BE_EMPTY = ("failing", "push", "retry")
-
-
-_CLASSES: tuple[tuple[type[Exception], str], ...] = (
-    (redis.exceptions.AuthenticationError, "WRONGPASS"),
-    (redis.exceptions.BusyLoadingError, "LOADING"),
-    (redis.exceptions.NoPermissionError, "NOPERM"),
-    (redis.exceptions.OutOfMemoryError, "OOM"),
-    (redis.exceptions.ReadOnlyError, "READONLY"),
-    (redis.exceptions.ClusterDownError, "CLUSTERDOWN"),
-    (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
-    (redis.exceptions.MovedError, "MOVED"),
-    (redis.exceptions.AskError, "ASK"),
-    (redis.exceptions.TryAgainError, "TRYAGAIN"),
-)
-
-
-def _code(error: Exception, said: str) -> str:
-    """Tell the code that the server's error began with; redis-py takes it away from those it has classes for."""
-    if "HELLO must be called" in said or "Authentication required" in said:
-        return "NOAUTH"
-    if any(words in said for words in ("can't run this command", "No permissions to access", "ACL failure in script")):
-        return "NOPERM"
-    written = said.split(" ", 1)[0].rstrip(":")
-    return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)
 
 
 def _words(values: Sequence[object]) -> list[str]:
@@ -461,20 +407,12 @@ def _own(client: "redis.Redis") -> "redis.Redis":
 
 def _url_of(client: "redis.Redis", driver: RedisStore) -> str:
     at = client.connection_pool.connection_kwargs
-    where = f"unix://{at['path']}" if "path" in at else f"redis://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
+    scheme = "rediss" if issubclass(client.connection_pool.connection_class, redis.SSLConnection) else "redis"
+    tcp = f"{scheme}://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
+    where = f"unix://{at['path']}" if "path" in at else tcp
     options = {"db": at.get("db", 0), "layout": driver.layout, "prefix": driver.prefix}
     return f"{where}?{urlencode(options | {'failed_jobs': driver.failed_jobs.url}, safe=':/', quote_via=quote)}"
 
 
 def _deadline(now: float, retry_after: float | None) -> int:
     return NEVER if retry_after is None else us(now) + us(retry_after)
-
-
-def _failing(queue: str, entry: Sequence[str]) -> Failing:
-    uid, token, name, body, attempts, error, traceback, dispatched_at, failed_at = entry
-    times = from_us(int(dispatched_at)), from_us(int(failed_at))
-    return Failing(token, FailedJob(None, uid, queue, name, body, int(attempts), error, traceback, *times))
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

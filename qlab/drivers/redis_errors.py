@@ -1,0 +1,136 @@
+"""What an error of the server, or of the way to it, means in words: what happened, where, and what to do."""
+
+import ssl
+
+import redis
+
+from qlab.errors import DriverUnavailable, QlabError, ReplyLost, UnexpectedReply, UnusableStore
+
+_MEANINGS = {
+    "ASK": "the queue's slot is being moved to another node: try again in a moment",
+    "BUSY": "the server is busy with somebody's long script: try again in a moment, or end it with SCRIPT KILL",
+    "CLUSTERDOWN": "the cluster is down, some of its slots have no node: try again when they have",
+    "CROSSSLOT": "the keys of one queue must share a slot: choose a prefix without braces",
+    "LOADING": "the server is still loading its data: try again in a moment",
+    "MASTERDOWN": "this server is a replica that has lost its primary: use the address of the primary",
+    "MAXCLIENTS": "the server has as many clients as it takes: close some, or raise its maxclients",
+    "MISCONF": "the server cannot save to its disk and refuses writes: its log says why",
+    "MOVED": "the queue's slot is on another node of a cluster: try again in a moment, or use that node's address",
+    "NOAUTH": "the server wants a password: put it into the address, redis://:PASSWORD@host",
+    "NOPERM": "this user may not do that: README lists the commands and keys that qlab needs",
+    "NOREPLICAS": "the server has too few replicas to accept a write: try again when they are back",
+    "NOSCRIPT": "the server does not know a script that it was just sent: is a proxy between, with several servers?",
+    "OOM": (
+        "the server's memory is full (maxmemory): nothing was stored; give it more, "
+        "and maxmemory-policy noeviction, for jobs must not be evicted"
+    ),
+    "READONLY": "this server is a replica: use the address of the primary",
+    "TRYAGAIN": "the queue's slot is being moved to another node: try again in a moment",
+    "UNKILLABLE": "the server is busy with somebody's long script that has written: wait for its end",
+    "WRONGPASS": "the server refused the user or the password of the address: write them percent-encoded",
+}
+
+_CLASSES: tuple[tuple[type[Exception], str], ...] = (
+    (redis.exceptions.AuthenticationError, "WRONGPASS"),
+    (redis.exceptions.BusyLoadingError, "LOADING"),
+    (redis.exceptions.NoPermissionError, "NOPERM"),
+    (redis.exceptions.NoScriptError, "NOSCRIPT"),
+    (redis.exceptions.OutOfMemoryError, "OOM"),
+    (redis.exceptions.ReadOnlyError, "READONLY"),
+    (redis.exceptions.MasterDownError, "MASTERDOWN"),
+    (redis.exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
+    (redis.exceptions.TryAgainError, "TRYAGAIN"),
+    (redis.exceptions.MovedError, "MOVED"),
+    (redis.exceptions.AskError, "ASK"),
+)
+
+_NO_CONNECTION = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
+_READS = ("counts", "failing", "jobs", "next_due", "check", "INFO", "CONFIG GET", "SMEMBERS")
+_IF_LOST = {
+    "push": "look whether the job is there before you dispatch it again",
+    "complete_and_reserve": "what was reserved comes back when its reservation has run out",
+    "reserve": "what was reserved comes back when its reservation has run out",
+}
+_SAFE_AGAIN = "asking again is safe"
+
+
+def meaning(error: Exception, said: str, what: str, where: str, prefix: str) -> QlabError:
+    """Tell what an error of the client library means.
+
+    Args:
+        error: What the library raised.
+        said: Its text, without the password.
+        what: The verb or command that was asked for.
+        where: The server's address, for people.
+        prefix: What the store's keys start with.
+    """
+    if (unreached := _unreached(error, said, where)) is not None:
+        return unreached
+    code = _code(error, said)
+    if isinstance(error, redis.exceptions.InvalidResponse):
+        return UnexpectedReply(f"{where} does not speak Redis's protocol ({said}): {_another_server(said)}")
+    if code in _MEANINGS:
+        return DriverUnavailable(f"{where} could not run {what}: {_MEANINGS[code]} ({said})")
+    if isinstance(error, OSError | redis.exceptions.ConnectionError | redis.exceptions.TimeoutError):
+        return ReplyLost(f"{where} did not answer {what} ({said}): {_if_lost(what, where)}")
+    if code == "WRONGTYPE":
+        return UnusableStore(
+            f"{where}: a key under the prefix {prefix!r} is another application's: choose another prefix"
+        )
+    return DriverUnavailable(f"{where} could not run {what}: the server refused ({said})")
+
+
+def unexpected(reply: str, what: str, where: str) -> UnexpectedReply:
+    """Tell that an answer is none.
+
+    Args:
+        reply: The answer, as it is shown.
+        what: The verb or command that was asked for.
+        where: The driver or the server's address, for people.
+    """
+    return UnexpectedReply(
+        f"{where}: the answer to {what} is {reply}: is something else between qlab and the server? {_if_lost(what)}"
+    )
+
+
+def _unreached(error: Exception, said: str, where: str) -> DriverUnavailable | None:
+    """Tell why no connection was made; None where one was."""
+    if isinstance(error, redis.exceptions.MaxConnectionsError):
+        return DriverUnavailable(f"{where} was not asked: the client's own pool has no connection left ({said})")
+    if not isinstance(error, _NO_CONNECTION) or "connecting to" not in said:
+        return None
+    cause = error.__context__
+    why = (isinstance(cause, OSError) and (cause.strerror or str(cause))) or said
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        why = cause.verify_message
+        return DriverUnavailable(
+            f"{where} was not asked, its certificate is not trusted ({why}): name its authority's, ?ssl_ca_certs=FILE"
+        )
+    tls = where.startswith("rediss:") and not isinstance(cause, ConnectionRefusedError)
+    advice = "And does its port speak TLS? Without it, write redis://" if tls else "redis+embedded:// needs none"
+    return DriverUnavailable(f"{where} does not answer ({why}): is a server running there? {advice}")
+
+
+def _another_server(said: str) -> str:
+    tls = '"\\x15"' in said or "b'\\x15" in said
+    return "it speaks TLS: write rediss://" if tls else "is another kind of server at this address?"
+
+
+def _if_lost(what: str, where: str = "") -> str:
+    if what in _READS:
+        tls = "; where this port speaks TLS, write rediss://" if what == "INFO" and where.startswith("redis:") else ""
+        return f"nothing was changed, {_SAFE_AGAIN}{tls}"
+    return f"it may or may not have been done; {_IF_LOST.get(what, _SAFE_AGAIN)}"
+
+
+def _code(error: Exception, said: str) -> str:
+    """Tell the code that the server's error began with; redis-py takes it away from those it has classes for."""
+    if "HELLO must be called" in said or "Authentication required" in said:
+        return "NOAUTH"
+    if any(words in said for words in ("can't run this command", "No permissions to access", "ACL failure in script")):
+        return "NOPERM"
+    if "max number of clients" in said:
+        return "MAXCLIENTS"
+    written = said.split(" ", 1)[0].rstrip(":")
+    return next((code for kind, code in _CLASSES if isinstance(error, kind)), written)

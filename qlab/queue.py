@@ -204,7 +204,8 @@ class Queue:
             worker: Who does it, for the trace.
 
         Raises:
-            DriverUnavailable: The store did not answer, and nothing was reserved.
+            DriverUnavailable: The store did not answer, and nothing was reserved; where the answer was lost on its way,
+                what was reserved comes again when that runs out.
         """
         self._check_open()
         return self._steps.work_once(now, worker)

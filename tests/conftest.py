@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from clusters import ClusterOfThree
+from misbehaving import PASSWORD, Misbehaving
 from tried import Tried
 
 from qlab import Queue, SimulatedClock, drivers
@@ -191,6 +192,29 @@ def open_again(address: str) -> Iterator[Callable[[], Driver]]:
             driver = drivers.open(address)
             opened.callback(driver.close)
             return driver
+
+        yield open_one
+
+
+@pytest.fixture
+def proxy(servers: Servers, store: Store) -> Iterator[Misbehaving]:
+    """Stands before the test's server, and misbehaves when it is told to."""
+    between = Misbehaving(servers[store.server].socket)
+    yield between
+    between.close()
+
+
+@pytest.fixture
+def behind(address: str, servers: Servers, store: Store) -> Iterator[Callable[..., Any]]:
+    """Opens drivers that reach the test's store through a proxy."""
+    with ExitStack() as opened:
+
+        def open_one(
+            proxy: Misbehaving, *, scheme: str = "redis", password: str = PASSWORD, wait: float = 60.0, more: str = ""
+        ) -> Driver:
+            at = f"{scheme}://:{password}@127.0.0.1:{proxy.port}"
+            url = address.replace(servers[store.server].url, at) + f"&reply_wait={wait}{more}"
+            return opened.enter_context(drivers.open(url))
 
         yield open_one
 

@@ -3,9 +3,10 @@
 import hashlib
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from typing import BinaryIO, NamedTuple
 
@@ -26,26 +27,46 @@ class Exchange:
 
     Attributes:
         near: The connection to the client.
+        words: The command.
+        holds: Set when the client is made to wait.
     """
 
-    def __init__(
-        self, near: socket.socket, question: bytes, far: socket.socket, answers: BinaryIO, holds: threading.Event
-    ) -> None:
+    def __init__(self, near: socket.socket, far: socket.socket, holds: threading.Event) -> None:
         self.near = near
-        self._holds = holds
-        self._question = question
         self._far = far
-        self._answers = answers
+        self._questions, self._answers = near.makefile("rb"), far.makefile("rb")
+        self._raw = b""
+        self.words: list[bytes] = []
+        self.holds = holds
+
+    def next(self) -> None:
+        """Read the next question."""
+        self._raw, self.words = read_question(self._questions)
 
     def ask(self) -> bytes:
-        """Let the real server do the work, and give its answer."""
-        self._far.sendall(self._question)
+        """Pass the question on, and give the real server's answer."""
+        self._far.sendall(self._raw)
         return read_reply(self._answers)
+
+    def work(self) -> bytes:
+        """Let the real server do the work, also where it has to be sent the script first, and give its answer."""
+        answer = self.ask()
+        if answer.startswith(b"-NOSCRIPT"):
+            text = _scripts()[self.words[1].decode()][1].encode()
+            self._far.sendall(b"*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n" % (len(text), text))
+            read_reply(self._answers)
+            return self.ask()
+        return answer
 
     def wait(self) -> None:
         """Say nothing more until the client gives up."""
-        self._holds.set()
+        self.holds.set()
         self.near.recv(1)
+
+    def close(self) -> None:
+        """Close what was read from; the connections are another's."""
+        self._questions.close()
+        self._answers.close()
 
 
 Spoil = Callable[[Exchange], bool]
@@ -70,13 +91,17 @@ class Manner(NamedTuple):
     lasts: int = 1
 
 
+_NONSENSE = "the answer to .* is something else between qlab and the server|does not speak Redis's protocol"
+_LOST = "did not answer .*(may or may not have been done; .+|nothing was changed, asking again is safe)"
+
+
 def _drops(exchange: Exchange) -> bool:
-    exchange.ask()
+    exchange.work()
     return False
 
 
 def _half(exchange: Exchange) -> None:
-    answer = exchange.ask()
+    answer = exchange.work()
     exchange.near.sendall(answer[: len(answer) // 2])
 
 
@@ -93,12 +118,12 @@ def _hangs_half_way(exchange: Exchange) -> bool:
 
 def _closes_while_it_works(exchange: Exchange) -> bool:
     exchange.near.shutdown(socket.SHUT_RDWR)
-    exchange.ask()
+    exchange.work()
     return False
 
 
 def _answers_too_late(exchange: Exchange) -> bool:
-    exchange.ask()
+    exchange.work()
     exchange.wait()
     return False
 
@@ -108,7 +133,9 @@ def _never_listens(exchange: Exchange) -> bool:
     return False
 
 
-def _instead(answer: bytes) -> Spoil:
+def instead(answer: bytes) -> Spoil:
+    """Answer this, and do nothing."""
+
     def spoil(exchange: Exchange) -> bool:
         exchange.near.sendall(answer)
         return True
@@ -118,7 +145,7 @@ def _instead(answer: bytes) -> Spoil:
 
 def _after_the_work(answer: bytes) -> Spoil:
     def spoil(exchange: Exchange) -> bool:
-        exchange.ask()
+        exchange.work()
         exchange.near.sendall(answer)
         return True
 
@@ -127,14 +154,13 @@ def _after_the_work(answer: bytes) -> Spoil:
 
 def refusal(said: str, means: str, *, lasts: int = 1) -> Manner:
     """A server that says no, and has done nothing."""
-    return Manner(_instead(f"-{said}\r\n".encode()), means, DriverUnavailable, lasts=lasts)
+    return Manner(instead(f"-{said}\r\n".encode()), means, DriverUnavailable, lasts=lasts)
 
 
-def _nonsense(answer: bytes, means: str = "the answer to .* is something else between qlab and the server") -> Manner:
+def _nonsense(answer: bytes, means: str = _NONSENSE) -> Manner:
+    """A server that has done what it was asked for, and answers something else."""
     return Manner(_after_the_work(answer), means, UnexpectedReply)
 
-
-_LOST = "did not answer .*(may or may not have been done; .+|nothing was changed, asking again is safe)"
 
 LOST = {
     "drops the answer": Manner(_drops, _LOST),
@@ -173,6 +199,7 @@ REFUSALS = {
     "ERR": refusal(
         "ERR something is wrong here", r"the server refused \(something is wrong here\)|the server refused \(ERR"
     ),
+    "an error that moves a terminal's cursor": refusal("ERR \x1b[2J\x07" + "x" * 9_000, r"refused \((ERR )?\\x1b\[2J"),
     "NOSCRIPT to whatever it is sent": refusal("NOSCRIPT No matching script.", "is a proxy between", lasts=2),
     "the password back": refusal(f"ERR unknown command, with args beginning with: '{PASSWORD}'", r"'\*\*\*'"),
 }
@@ -184,7 +211,7 @@ NONSENSE = {
     "a list in a list": _nonsense(b"*1\r\n*1\r\n+x\r\n"),
     "an error in a list": _nonsense(b"*2\r\n:0\r\n-ERR inside\r\n"),
     "an odd list": _nonsense(b"*4\r\n:1\r\n*0\r\n$-1\r\n:2\r\n"),
-    "MOVED without a place": Manner(_instead(b"-MOVED\r\n"), "redis-py cannot read", UnexpectedReply),
+    "MOVED without a place": Manner(instead(b"-MOVED\r\n"), "redis-py cannot read", UnexpectedReply),
     "another protocol": _nonsense(
         b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Redis's protocol .*another kind"
     ),
@@ -198,23 +225,28 @@ class Misbehaving:
 
     Args:
         server: The path of the real server's socket.
+        tls: What it speaks TLS with; plain text without.
 
     Attributes:
         port: Where it listens.
+        choose: Chooses how each answer is spoiled, by the verb or command; None for not at all.
+        before: Does something right before a question is passed on.
         asked: The verbs of the scripts, and the other commands, that clients have asked for.
         holds: Set when the work is done whose answer is held back.
         over: Set when an answer was spoiled, and the work done where it is to be done.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, *, tls: ssl.SSLContext | None = None) -> None:
         self._server = server
+        self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.asked: list[str] = []
         self.holds, self.over = threading.Event(), threading.Event()
         self._manner = MANNERS["ERR"]
         self._at, self._skipped, self._left = "", 0, 0
-        self._before: Callable[[str], None] = lambda verb: None
+        self.choose: Callable[[str], Manner | None] = lambda verb: None
+        self.before: Callable[[str], object] = lambda verb: None
         self._guard = threading.Lock()
         self._open: list[socket.socket] = [self._listening]
         self._threads = [threading.Thread(target=self._accept)]
@@ -227,10 +259,6 @@ class Misbehaving:
             self.holds.clear()
             self.over.clear()
             self._manner, self._at, self._skipped, self._left = manner, at, nth - 1, times * manner.lasts
-
-    def before_each(self, act: Callable[[str], None]) -> None:
-        """Do something right before each question is passed on; it is told the verb or command."""
-        self._before = act
 
     @property
     def left(self) -> int:
@@ -259,37 +287,44 @@ class Misbehaving:
                 thread.start()
 
     def _serve(self, near: socket.socket) -> None:
-        with near, socket.socket(socket.AF_UNIX) as far, suppress(OSError, EOFError):
+        with suppress(OSError, EOFError), near, socket.socket(socket.AF_UNIX) as far:
             far.connect(self._server)
-            if near.recv(1, socket.MSG_PEEK) != b"*":
+            if self._tls:
+                with self._tls.wrap_socket(near, server_side=True) as safe:
+                    self._open.append(safe)
+                    self._answer(safe, far)
+            elif near.recv(1, socket.MSG_PEEK) != b"*":
                 _pass_on(near, far)
-                return
-            with near.makefile("rb") as questions, far.makefile("rb") as answers:
-                while self._serve_one(near, questions, far, answers):
-                    pass
+            else:
+                self._answer(near, far)
 
-    def _serve_one(self, near: socket.socket, questions: BinaryIO, far: socket.socket, answers: BinaryIO) -> bool:
-        raw, words = read_question(questions)
-        verb = verb_of(words)
-        exchange = Exchange(near, raw, far, answers, self.holds)
+    def _answer(self, near: socket.socket, far: socket.socket) -> None:
+        with closing(Exchange(near, far, self.holds)) as exchange:
+            while self._answer_one(exchange):
+                pass
+
+    def _answer_one(self, exchange: Exchange) -> bool:
+        exchange.next()
+        verb = verb_of(exchange.words)
         manner = self._next(verb)
         if manner is not None:
             try:
                 return manner.spoil(exchange)
             finally:
                 self.over.set()
-        self._before(verb)
+        self.before(verb)
         if verb == "AUTH":
-            near.sendall(b"+OK\r\n" if words[-1] == PASSWORD.encode() else b"-WRONGPASS invalid password\r\n")
+            right = exchange.words[-1] == PASSWORD.encode()
+            exchange.near.sendall(b"+OK\r\n" if right else b"-WRONGPASS invalid username-password pair\r\n")
         else:
-            near.sendall(exchange.ask())
+            exchange.near.sendall(exchange.ask())
         return True
 
     def _next(self, verb: str) -> Manner | None:
         with self._guard:
             self.asked.append(verb)
             if verb != self._at or not self._left:
-                return None
+                return self.choose(verb)
             if self._skipped:
                 self._skipped -= 1
                 return None
@@ -326,17 +361,17 @@ def verb_of(words: list[bytes]) -> str:
     """Tell the verb whose script a command calls, or the command's own name."""
     command = words[0].decode()
     if command == "EVALSHA":
-        return _by_digest()[words[1].decode()]
+        return _scripts()[words[1].decode()][0]
     if command == "EVAL":
-        return _by_digest()[hashlib.sha1(words[1]).hexdigest()]
+        return _scripts()[hashlib.sha1(words[1]).hexdigest()][0]
     return f"{command} {words[1].decode()}" if command == "CONFIG" else command
 
 
 @cache
-def _by_digest() -> dict[str, str]:
-    return {
-        hashlib.sha1(script(layout, verb).encode()).hexdigest(): verb for layout in ("zset", "list") for verb in _VERBS
-    }
+def _scripts() -> dict[str, tuple[str, str]]:
+    """The verb and the text of each script, by its digest."""
+    found = [(verb, script(layout, verb)) for layout in ("zset", "list") for verb in _VERBS]
+    return {hashlib.sha1(text.encode()).hexdigest(): (verb, text) for verb, text in found}
 
 
 def _line(source: BinaryIO) -> bytes:

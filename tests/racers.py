@@ -22,6 +22,11 @@ def race(url: str, queue: str, rounds: int, start: Barrier, won: "SimpleQueue[li
     driver.close()
 
 
+def reserve(url: str, queue: str) -> None:
+    """Reserve a job at moment 0."""
+    drivers.open(url).reserve(queue, now=0.0, retry_after=90.0)
+
+
 def hold_the_lock(path: str, held: Signal, let_go: Signal) -> None:
     """Hold a SQLite file's write lock until told to let go."""
     import sqlite3  # noqa: PLC0415 - only this one needs it

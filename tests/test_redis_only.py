@@ -3,8 +3,6 @@
 import itertools
 import os
 import signal
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,7 +21,6 @@ from conftest import (
     failed_one,
     nothing,
     only,
-    outcomes,
     program,
     push,
     stores,
@@ -31,7 +28,7 @@ from conftest import (
     taken,
 )
 
-from qlab import Completed, Queue, SimulatedClock, Unknown, drivers
+from qlab import Completed, Queue, drivers
 from qlab.driver import Counts, Driver
 from qlab.drivers.redis_list import RedisListDriver
 from qlab.drivers.redis_store import RedisStore
@@ -361,118 +358,6 @@ def test_a_job_that_stands_in_the_list_twice_is_given_once(driver: Driver) -> No
 
 
 # -- a server that is away --
-
-
-class Proxy:
-    """Stands between a driver and its server, and can lose the next answer or the next question."""
-
-    def __init__(self, server: str, path: str) -> None:
-        self._server = server
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(path)
-        self._listening.listen()
-        self._open: list[socket.socket] = [self._listening]
-        self.path = path
-        self.lose = ""
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(self._server)
-                self._open += [near, far]
-                threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
-
-    def _serve(self, near: socket.socket, far: socket.socket) -> None:
-        with suppress(OSError), near, far:
-            while question := near.recv(1 << 20):
-                if self.lose == "question":
-                    self.lose = ""
-                    return
-                far.sendall(question)
-                answer = far.recv(1 << 20)
-                if self.lose == "answer" and not answer.startswith(b"-NOSCRIPT"):
-                    self.lose = ""
-                    return
-                near.sendall(answer)
-
-    def close(self) -> None:
-        for each in self._open:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-
-@pytest.fixture
-def proxy(servers: Servers, store: Store) -> Iterator[Proxy]:
-    path = f"/tmp/qlab-proxy-{os.urandom(6).hex()}"
-    between = Proxy(servers[store.server].socket, path)
-    yield between
-    between.close()
-    Path(path).unlink()
-
-
-@pytest.fixture
-def behind(proxy: Proxy, address: str, servers: Servers, store: Store) -> Iterator[Queue]:
-    """A queue whose driver reaches the server through the proxy."""
-    url = address.replace(servers[store.server].socket, proxy.path)
-    with Queue(url, name=QUEUE, clock=SimulatedClock()) as queue:
-        yield queue
-
-
-@pytest.mark.parametrize("lost", ["question", "answer"])
-@only(*ONE_OF_EACH_LAYOUT)
-def test_a_dispatch_whose_answer_is_lost_is_one_job(behind: Queue, proxy: Proxy, lost: str) -> None:
-    behind.handler("A")(lambda job: None)
-    behind.dispatch("A", "warm up")
-    proxy.lose = lost
-    job = behind.dispatch("A", "once")
-    assert proxy.lose == ""
-    assert [each.payload for each in behind.jobs()] == ["warm up", "once"]
-    assert behind.jobs()[1] == job
-
-
-@only(*ONE_OF_EACH_LAYOUT)
-@pytest.mark.parametrize("lost", ["question", "answer"])
-def test_a_reservation_whose_answer_is_lost_comes_again_when_it_has_run_out(
-    behind: Queue, proxy: Proxy, lost: str
-) -> None:
-    behind.handler("A")(lambda job: None)
-    behind.dispatch("A")
-    proxy.lose = lost
-    with pytest.raises(ReplyLost, match="it may or may not have been done"):
-        behind.work_once(0.0)
-    if lost == "question":
-        assert outcomes(behind, 0.0) == ["Completed"]
-    else:
-        assert outcomes(behind, 0.0, 89.0, 90.0) == ["Idle", "Idle", "Completed"]
-    assert behind.trace[len(behind.trace) - 1].attempt == (1 if lost == "question" else 2)
-
-
-@only(*ONE_OF_EACH_LAYOUT)
-@pytest.mark.parametrize(("lost", "said"), [("question", "Completed"), ("answer", "Unknown")])
-def test_a_completion_whose_answer_is_lost_is_made_once(behind: Queue, proxy: Proxy, lost: str, said: str) -> None:
-    def handler(job: Any) -> None:
-        proxy.lose = lost
-
-    behind.handler("A")(handler)
-    behind.dispatch("A")
-    outcome = behind.work_once(0.0)
-    assert type(outcome).__name__ == said
-    assert behind.counts() == Counts()
-    if isinstance(outcome, Unknown):
-        assert outcome.error.startswith("ReplyLost: ")
-
-
-def test_a_driver_never_resends_by_itself(behind: Queue, proxy: Proxy) -> None:
-    behind.handler("A")(lambda job: None)
-    behind.dispatch_many([("A", 1), ("A", 2)])
-    proxy.lose = "answer"
-    with pytest.raises(ReplyLost):
-        behind.reserve()
-    assert behind.counts() == Counts(ready=1, reserved=1)
 
 
 @pytest.fixture

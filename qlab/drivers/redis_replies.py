@@ -51,8 +51,11 @@ def settings(reply: Any) -> dict[str, str]:
 
 
 def facts(reply: Any) -> dict[str, Any]:
-    """Read the server's description of itself, as redis-py takes it apart."""
-    return dict(reply.items())
+    """Read the server's description of itself, as redis-py takes it apart; each server has one of these versions."""
+    found = dict(reply.items())
+    if not found.keys() & {"redis_version", "valkey_version"}:
+        raise ValueError(found)
+    return found
 
 
 def moment(reply: Any) -> int | None:

@@ -14,8 +14,9 @@ import redis
 from conftest import QUEUE, REDIS, Servers, Store, only, outcomes, push, stores, taken
 from misbehaving import HANGS, MANNERS, PASSWORD, Manner, Misbehaving, instead
 from tried import Tried
+from watching import Watched
 
-from qlab import Completed, Idle, Policy, Queue, SimulatedClock, Unknown
+from qlab import Completed, Idle, Policy, Queue, SimulatedClock, Unknown, patience
 from qlab.driver import Counts, Driver
 from qlab.drivers.redis_store import RedisStore
 from qlab.errors import DriverUnavailable, UnexpectedReply
@@ -192,30 +193,61 @@ def test_a_handler_does_not_fail_for_an_extend_whose_answer_is_lost(proxy: Misbe
 # -- workers --
 
 
-def test_workers_of_a_server_that_misbehaves_all_the_time_lose_no_job(
-    driver: Driver, proxy: Misbehaving, makes: Makes, store: Store, tried: Tried, deep: bool
-) -> None:
-    jobs, workers, chance = 1_000 if deep else 60, 3, random.Random(7)
-    queue, spoiled, ran = makes(QUEUE), [], Counter[int]()
-    queue.policy = Policy(tries=5, backoff=10.0)
+class Crowd:
+    """Jobs of which each tenth never succeeds, and a server that spoils about a third of all answers.
 
-    @queue.handler("B")
-    def handler(job: Attempt) -> None:
-        ran[job.payload] += 1
+    Attributes:
+        ran: How often each payload was run.
+        spoiled: What was asked where an answer was spoiled.
+    """
+
+    def __init__(self, queue: Queue, proxy: Misbehaving, jobs: int) -> None:
+        self.ran, self.spoiled, self.jobs = Counter[int](), list[str](), jobs
+        self._queue, self._proxy, self._chance = queue, proxy, random.Random(7)
+        queue.policy = Policy(tries=5, backoff=10.0)
+        queue.handler("B")(self._run)
+        queue.dispatch_many([("B", number) for number in range(jobs)])
+        proxy.choose = self._choose
+
+    def _run(self, job: Attempt) -> None:
+        self.ran[job.payload] += 1
         if job.payload % 10 == 0:
             raise ValueError("always")
 
-    for number in range(jobs):
-        queue.dispatch("B", number)
-
-    def choose(verb: str) -> Manner | None:
-        if chance.random() > 0.3:
+    def _choose(self, verb: str) -> Manner | None:
+        if self._chance.random() > 0.3:
             return None
-        spoiled.append(verb)
-        return chance.choice(list(MANNERS.values()))
+        self.spoiled.append(verb)
+        return self._chance.choice(list(MANNERS.values()))
+
+    def look(self, tried: Tried, store: Store) -> None:
+        """Nothing is lost and nothing doubled: each job was run, or is in `failed_jobs` once, or both."""
+        self._proxy.choose = lambda verb: None
+        queue = self._queue
+        ids = queue.driver.failed_ids(QUEUE)
+        failed = Counter(row.payload for row in queue.failed())
+        assert len(ids) == failed.total()
+        assert queue.counts() == Counts(failed=failed.total())
+        assert [number for number in range(self.jobs) if not self.ran[number] and not failed[number]] == []
+        assert set(range(0, self.jobs, 10)) <= failed.keys()
+        assert max(failed.values()) == 1
+        tried.add(store.name, "jobs", self.jobs)
+        tried.add(store.name, "misbehaving replies", len(self.spoiled))
+        again = sum(self.ran[number] - 1 for number in self.ran if number % 10)
+        tried.add(store.name, "attempts that ran a job once more", again)
+        tried.add(store.name, "lost", 0)
+        tried.add(store.name, "in two places", 0)
+
+
+def test_threads_that_step_a_server_that_misbehaves_all_the_time_lose_no_job(
+    driver: Driver, proxy: Misbehaving, makes: Makes, store: Store, tried: Tried, deep: bool
+) -> None:
+    workers = 3
+    queue = makes(QUEUE)
+    crowd = Crowd(queue, proxy, 1_000 if deep else 60)
 
     def work() -> bool:
-        for _ in range(jobs * 1_000):
+        for _ in range(crowd.jobs * 1_000):
             with suppress(DriverUnavailable):
                 queue.work_once()
             queue.clock.spend(1.0)
@@ -223,22 +255,30 @@ def test_workers_of_a_server_that_misbehaves_all_the_time_lose_no_job(
                 return True
         return False
 
-    proxy.choose = choose
     with ThreadPoolExecutor(workers) as threads:
         ended = [threads.submit(work) for _ in range(workers)]
         assert [each.result(timeout=100.0) for each in ended] == [True] * workers
-    proxy.choose = lambda verb: None
-    failed = Counter(row.payload for row in queue.failed())
-    assert len(queue.driver.failed_ids(QUEUE)) == failed.total()
-    assert queue.counts() == Counts(failed=failed.total())
-    assert [number for number in range(jobs) if not ran[number] and not failed[number]] == []
-    assert set(range(0, jobs, 10)) <= failed.keys()
-    assert max(failed.values()) == 1
-    tried.add(store.name, "jobs", jobs)
-    tried.add(store.name, "misbehaving replies", len(spoiled))
-    tried.add(store.name, "attempts that ran a job once more", sum(ran[n] - 1 for n in ran if n % 10))
-    tried.add(store.name, "lost", 0)
-    tried.add(store.name, "in two places", 0)
+    crowd.look(tried, store)
+
+
+def test_workers_outlive_a_server_that_misbehaves_all_the_time(
+    driver: Driver, proxy: Misbehaving, makes: Makes, store: Store, tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(patience, "LONGEST_WAIT", 0.001)
+    queue = makes(QUEUE)
+    crowd = Crowd(queue, proxy, 60)
+    workers = [Watched(queue, name=f"w{number}").start() for number in range(3)]
+    for _ in range(5_000):
+        workers[0].until_round(len(workers[0].waits) + 1)
+        queue.clock.spend(1.0)
+        if driver.counts(QUEUE, now=queue.clock.now()).depth == 0:
+            break
+    for worker in workers:
+        worker.until_round(len(worker.waits) + 1)  # it is alive
+        assert worker.stop(60.0)
+    crowd.look(tried, store)
+    assert sum(sum(worker.worked) for worker in workers) >= crowd.ran.total()
 
 
 # -- scenarios of the bug catalogue --

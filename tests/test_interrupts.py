@@ -1,6 +1,11 @@
 """A person at the keyboard, and a queue that another thread closes: nothing is torn, stranded or crashed."""
 
+import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +77,22 @@ def test_an_interrupted_transaction_is_undone_and_holds_no_lock(driver: Driver, 
     assert [job.name for job in push(driver, "b")] == ["b"]
     with drivers.open(driver.url) as other:
         other.push(QUEUE, [new("c")], now=0.0)
+
+
+@pytest.mark.timeout(600)
+@only("sqlite", "sqlite-memory", "redis_zset-valkey", "redis_list-valkey")
+def test_ctrl_c_at_any_place_of_any_verb_leaves_nothing_half_done(address: str, deep: bool, tmp_path: Path) -> None:
+    """A real SIGINT, in a process of its own, wherever Python looks for signals within qlab."""
+    every = 1 if deep or address.startswith("sqlite") else 11
+    program = Path(__file__).with_name("interrupted.py")
+    done = subprocess.run([sys.executable, program, address, str(every)], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    places, *half_done = done.stdout.splitlines()
+    assert half_done == []
+    assert int(places) > 100
+    for file in tmp_path.glob("*.db"):
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 @only("redis_zset-valkey", "redis_list-valkey")

@@ -368,9 +368,8 @@ def test_settings_reach_every_connection_and_are_told(path: Path, synchronous: s
         answers: list[Any] = []
 
         def ask() -> None:
-            for pragma in ("synchronous", "journal_mode"):
-                with driver.database._locked() as connection:  # noqa: SLF001 - what SQLite itself says
-                    answers.append(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+            for pragma in ("PRAGMA synchronous", "PRAGMA journal_mode"):
+                answers.extend(driver.database.use(lambda it, asked=pragma: it.execute(asked).fetchone()))
 
         ask()
         thread = threading.Thread(target=ask)

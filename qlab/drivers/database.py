@@ -5,10 +5,10 @@ import random
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from qlab.clock import monotonic, pause
 from qlab.driver import Statement, tell
@@ -31,6 +31,7 @@ MEMORY = ":memory:"
 Values = Mapping[str, Any] | Sequence[Any]
 Listener = Callable[[Statement], None]
 Source = sqlite3.Connection | sqlite3.Cursor
+Result = TypeVar("Result")
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
@@ -97,21 +98,23 @@ class Database:
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
-        with self._locked() as connection:
-            return self.execute(connection, verb, sql(verb)[which], values)
+        return self.use(lambda connection: self.execute(connection, verb, sql(verb)[which], values))
 
-    @contextmanager
-    def transaction(self) -> Iterator["Transaction"]:
-        """Hold the write lock for several statements: all of them happen, or none."""
-        with self._locked() as connection:
-            try:
-                self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
-                yield Transaction(self, connection)
-                self.execute(connection, "commit", "COMMIT", ())
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+    def transact(self, act: Callable[["Transaction"], Result]) -> Result:
+        """Hold the write lock for several statements: all of them happen, or none.
+
+        It takes a function because a `with` block of ours would not do: an interrupt that comes between the block and
+        its `__exit__` leaves it open, and the lock held, for as long as somebody looks at the traceback.
+        """
+        return self.use(lambda connection: self._transact_on(connection, act))
+
+    def use(self, act: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Do something with this thread's connection; a fork waits meanwhile."""
+        while True:
+            seat = self._seat()
+            with seat.lock:
+                if seat.connection is not None:
+                    return act(seat.connection)
 
     def join(self, connection: sqlite3.Connection) -> "Transaction":
         """Take part in an application's own transaction on the same file.
@@ -202,17 +205,19 @@ class Database:
             return DriverUnavailable(f"the disk of {self.path} is full ({error}): nothing was stored")
         return DriverUnavailable(f"{self.path}: {error}")
 
-    # -- connections --
+    def _transact_on(self, connection: sqlite3.Connection, act: Callable[["Transaction"], Result]) -> Result:
+        try:
+            self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
+            result = act(Transaction(self, connection))
+            self.execute(connection, "commit", "COMMIT", ())
+        except BaseException:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise
+        return result
 
-    @contextmanager
-    def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Use this thread's connection; a fork waits meanwhile."""
-        while True:
-            seat = self._seat()
-            with seat.lock:
-                if seat.connection is not None:
-                    yield seat.connection
-                    return
+    # -- connections --
 
     def _seat(self) -> "_Opened":
         if self._closed:
@@ -278,7 +283,7 @@ class Database:
             self._set_journal(connection)
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
         if not all(self._tables(connection).get(name) for name in self._schema):
-            self._make_tables(connection)
+            self._transact_on(connection, lambda transaction: self._make_tables(transaction, connection))
 
     def _set_journal(self, connection: sqlite3.Connection) -> None:
         if not self.journal:
@@ -309,18 +314,11 @@ class Database:
                     "version's): use a file without a table of that name; nothing was changed"
                 )
 
-    def _make_tables(self, connection: sqlite3.Connection) -> None:
-        try:
-            self.execute(connection, "open", "BEGIN IMMEDIATE", ())
-            there = self._tables(connection)
-            for name in self._schema:
-                for statement in sql(f"schema_{name}") if name not in there else ():
-                    self.execute(connection, "open", statement, ())
-            self.execute(connection, "open", "COMMIT", ())
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
+    def _make_tables(self, transaction: "Transaction", connection: sqlite3.Connection) -> None:
+        there = self._tables(connection)
+        for name in self._schema:
+            for which in range(len(sql(f"schema_{name}"))) if name not in there else ():
+                transaction.run(f"schema_{name}", which=which)
 
 
 class _Opened:

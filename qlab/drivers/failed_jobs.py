@@ -114,6 +114,16 @@ def ids_of(source: Database | Transaction, queue: str, before: float | None) -> 
     return [(row[0], row[1]) for row in source.run("failed_ids", {"queue": queue, "before": moment})]
 
 
+def rows_of(table: Transaction, queue: str, ids: Sequence[int]) -> list[FailedJob]:
+    """Read the rows of a queue that have these ids, each once, in the order of the ids."""
+    return [failed_job(row) for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})]
+
+
+def forgotten(table: Transaction, queue: str, ids: Sequence[int]) -> list[int]:
+    """Delete the rows of a queue that have these ids; gives those that were there."""
+    return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
+
+
 def failed_job(row: Sequence[Any]) -> FailedJob:
     """Make the record of a row of `failed_jobs`."""
     id, uid, queue, name, body, attempts, error, traceback, dispatched_at, failed_at = row
@@ -167,13 +177,16 @@ class StagedFailures(Driver):
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
         if not resent or self.failed_jobs.there() is None:
             return self._push(queue, jobs, us(now))
+
         # Under the lock, so that no failure moves between the look into the table and the push.
-        with self.failed_jobs.database().transaction() as table:
+        def act(table: Transaction) -> list[Job]:
             failed = [bool(table.run("push", {"queue": queue, "uid": job.uid}, which=3)) for job in jobs]
             pushed = iter(
                 self._push(queue, [job for job, there in zip(jobs, failed, strict=True) if not there], us(now))
             )
             return [_gone(queue, job, now) if there else next(pushed) for job, there in zip(jobs, failed, strict=True)]
+
+        return self.failed_jobs.database().transact(act)
 
     def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
         if not self._stage(reservation, us(now), attempts, error, traceback):
@@ -202,13 +215,15 @@ class StagedFailures(Driver):
         self._finish(queue)
         if self.failed_jobs.there() is None:
             return []
-        with self.failed_jobs.database().transaction() as table:
-            rows = [
-                failed_job(row) for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})
-            ]
+
+        def act(table: Transaction) -> tuple[list[FailedJob], list[Job | None]]:
+            rows = rows_of(table, queue, ids)
             jobs = self._again(queue, rows, us(now))
             for row in rows:
                 table.run("retry", {"id": row.id}, which=1)
+            return rows, jobs
+
+        rows, jobs = self.failed_jobs.database().transact(act)
         try:
             self._drop_notes(queue, [self.failed_jobs.note(row.id, row.uid) for row in rows])
         except QlabError as problem:
@@ -219,8 +234,7 @@ class StagedFailures(Driver):
         self._finish(queue)
         if self.failed_jobs.there() is None:
             return []
-        with self.failed_jobs.database().transaction() as table:
-            return [id for id in ids if table.run("forget", {"queue": queue, "id": id})]
+        return self.failed_jobs.database().transact(lambda table: forgotten(table, queue, ids))
 
     def _count_failed(self, queue: str, failing: Sequence[Failing], notes: set[str]) -> int:
         ids = self.failed_jobs.ids(queue, None)
@@ -240,19 +254,25 @@ class StagedFailures(Driver):
         """Write the rows of failures that wait for them, and delete the rows of retries that died half way."""
         if not self._failing(queue) and not self._own_notes(queue):
             return
-        with self.failed_jobs.database().transaction() as table:
-            failing, noted = self._failing(queue), self._own_notes(queue)
-            for id in (int(name.split(":")[1]) for name in noted):
-                table.run("retry", {"id": id}, which=1)
-            for entry in failing:
-                # Once only: somebody may have taken the row by another store since, and the job with it.
-                if table.run("written", {"token": entry.token}):
-                    table.run("keep", _row(entry.failed))
+        failing, noted = self.failed_jobs.database().transact(lambda table: self._write(table, queue))
         self._unstage(queue, failing)
         self._drop_notes(queue, noted)
-        with self.failed_jobs.database().transaction() as table:
+
+        def act(table: Transaction) -> None:
             for entry in failing:
                 table.run("written", {"token": entry.token}, which=1)
+
+        self.failed_jobs.database().transact(act)
+
+    def _write(self, table: Transaction, queue: str) -> tuple[list[Failing], list[str]]:
+        failing, noted = self._failing(queue), self._own_notes(queue)
+        for id in (int(name.split(":")[1]) for name in noted):
+            table.run("retry", {"id": id}, which=1)
+        for entry in failing:
+            # Once only: somebody may have taken the row by another store since, and the job with it.
+            if table.run("written", {"token": entry.token}):
+                table.run("keep", _row(entry.failed))
+        return failing, noted
 
 
 def file_of(url: str) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Driver, Durability
 from qlab.drivers.database import MEMORY, Database, Transaction
-from qlab.drivers.failed_jobs import failed_job, ids_of
+from qlab.drivers.failed_jobs import failed_job, forgotten, ids_of, rows_of
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
@@ -83,8 +83,7 @@ class SqliteDriver(Driver):
         """Store jobs; with `connection`, in the transaction of an application that has the same file open."""
         if connection is not None:
             return _push(self.database.join(connection), queue, jobs, us(now), resent)
-        with self.database.transaction() as transaction:
-            return _push(transaction, queue, jobs, us(now), resent)
+        return self.database.transact(lambda transaction: _push(transaction, queue, jobs, us(now), resent))
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         return self._reserved(self.database, queue, now, retry_after, limit)
@@ -95,33 +94,42 @@ class SqliteDriver(Driver):
     def complete_and_reserve(
         self, reservation: Reservation, *, now: float, retry_after: float | None
     ) -> tuple[bool, Reservation | None]:
-        with self.database.transaction() as transaction:
+        def act(transaction: Transaction) -> tuple[bool, list[Reservation]]:
             completed = bool(transaction.run("complete", _fence(reservation)))
-            following = self._reserved(transaction, reservation.job.queue, now, retry_after, 1)
+            return completed, self._reserved(transaction, reservation.job.queue, now, retry_after, 1)
+
+        completed, following = self.database.transact(act)
         return completed, following[0] if following else None
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
-        with self.database.transaction() as transaction:
+        def act(transaction: Transaction) -> bool:
             released = bool(transaction.run("release", _fence(reservation) | {"available_at": us(now) + us(delay)}))
             if released:
                 transaction.run("release", which=1)
-        return released
+            return released
+
+        return self.database.transact(act)
 
     def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
         return bool(self.database.run("extend", _fence(reservation) | {"available_at": us(now) + us(seconds)}))
 
     def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
         told = {"attempts": attempts, "error": error, "traceback": traceback, "now": us(now)}
-        with self.database.transaction() as transaction:
+
+        def act(transaction: Transaction) -> bool:
             transaction.run("fail", _fence(reservation) | told)
             return bool(transaction.run("fail", _fence(reservation), which=1))
 
+        return self.database.transact(act)
+
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
-        with self.database.transaction() as transaction:
+        def act(transaction: Transaction) -> list[Any]:
             until = NEVER if force else us(now)
             rows = transaction.run("recover", {"queue": queue, "now": us(now), "until": until})
             transaction.run("recover", {"count": len(rows)}, which=1)
-        return [_job(row[1:]) for row in sorted(rows)]
+            return rows
+
+        return [_job(row[1:]) for row in sorted(self.database.transact(act))]
 
     def clear(self, queue: str, *, now: float) -> int:
         return len(self.database.run("clear", {"queue": queue}))
@@ -134,21 +142,18 @@ class SqliteDriver(Driver):
         return [id for id, _ in ids_of(self.database, queue, before)]
 
     def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
-        with self.database.transaction() as transaction:
-            rows = [
-                failed_job(row)
-                for id in dict.fromkeys(ids)
-                for row in transaction.run("retry", {"queue": queue, "id": id})
-            ]
+        def act(transaction: Transaction) -> list[tuple[int, Job]]:
+            rows = rows_of(transaction, queue, ids)
             again = [NewJob(row.uid, row.name, row.body, now) for row in rows]
             jobs = _push(transaction, queue, again, us(now), resent=False)
             for row in rows:
                 transaction.run("retry", {"id": row.id}, which=1)
-        return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
+            return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
+
+        return self.database.transact(act)
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
-        with self.database.transaction() as transaction:
-            return [id for id in ids if transaction.run("forget", {"queue": queue, "id": id})]
+        return self.database.transact(lambda transaction: forgotten(transaction, queue, ids))
 
     def counts(self, queue: str, *, now: float) -> Counts:
         return Counts(*self.database.run("counts", {"queue": queue, "now": us(now)})[0])

@@ -1,10 +1,13 @@
 """What runs in the processes that tests start; imports as little as it can, for each of them pays for it."""
 
+import os
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from multiprocessing.synchronize import Event as Signal
 
 from qlab import drivers
+from qlab.drivers.failed_jobs import FailedJobs
+from qlab.job import NewJob
 
 
 def race(url: str, queue: str, rounds: int, start: Barrier, won: "SimpleQueue[list[int]]") -> None:
@@ -37,3 +40,20 @@ def hold_the_lock(path: str, held: Signal, let_go: Signal) -> None:
     let_go.wait(60.0)
     connection.execute("COMMIT")
     connection.close()
+
+
+def open_at_once(folder: str, journal: str, rounds: int, start: Barrier, told: "SimpleQueue[list[str]]") -> None:
+    """Open a new file in each round with all others at once, push a job and fail one; tell each file's own name."""
+    names = []
+    for number in range(rounds):
+        file = f"sqlite:///{folder}/{number}.db"
+        start.wait(60.0)
+        failed_jobs = FailedJobs(file)
+        with drivers.open(f"{file}?journal={journal}") as driver:
+            names.append(failed_jobs.note(None, ""))
+            uids = f"{os.getpid()}-{number}-kept", f"{os.getpid()}-{number}-failed"
+            driver.push("mail", [NewJob(uid, "A", "null", 0.0) for uid in uids], now=0.0)
+            (held,) = driver.reserve("mail", now=0.0, retry_after=90.0)
+            driver.fail(held, now=0.0, attempts=1, error="boom")
+        failed_jobs.close()
+    told.put(names)

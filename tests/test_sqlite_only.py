@@ -1,13 +1,10 @@
 """What only SQLite has: a file, a lock, and transactions that an application can join."""
 
 import multiprocessing
-import os
 import sqlite3
-import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,9 @@ from conftest import QUEUE, Snapshot, fail, failed_one, new, outcomes, push, sna
 from qlab import Queue, SimulatedClock, SystemClock, drivers
 from qlab.driver import Counts, Driver
 from qlab.drivers import database
-from qlab.drivers.database import check_version
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.drivers.statements import sql
-from qlab.errors import DriverUnavailable, MissingRequirement, UnusableStore
+from qlab.errors import DriverUnavailable, UnusableStore
 
 store = stores("sqlite")
 
@@ -149,6 +145,49 @@ def test_the_same_file_by_another_name_is_the_same_file(queue: Queue, path: Path
         queue.dispatch("A", connection=connection)
         connection.commit()
     assert queue.counts() == Counts(ready=1)
+
+
+def test_a_temp_table_that_hides_the_queue_s_is_refused(queue: Queue, application: sqlite3.Connection) -> None:
+    for table in ("jobs", "Jobs_Seq", "failed_jobs"):
+        for made in (f"TABLE {table} (x)", f"VIEW {table} AS SELECT 1"):
+            application.execute(f"CREATE TEMP {made}")
+            with pytest.raises(ValueError, match=rf"has a TEMP table or view '{table.lower()}', which hides"):
+                queue.dispatch("A", connection=application)
+            application.execute(f"DROP {made.split()[0]} temp.{table}")
+    assert queue.counts() == Counts()
+    queue.dispatch("A", connection=application)
+    application.commit()
+    assert queue.counts() == Counts(ready=1)
+
+
+def test_a_connection_that_is_closed_or_another_thread_s_is_refused(queue: Queue, path: Path) -> None:
+    closed = sqlite3.connect(path)
+    closed.close()
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(sqlite3.connect, path).result()
+        for connection, says in ((closed, "closed database"), (other, "in that same thread")):
+            with pytest.raises(ValueError, match=rf"connection= cannot be used: use one that is open.*{says}"):
+                queue.dispatch("A", connection=connection)
+        thread.submit(other.close).result()
+    assert queue.counts() == Counts()
+    assert told(queue) == []
+
+
+def test_a_connection_that_cannot_write_is_told(queue: Queue, path: Path) -> None:
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection,
+        pytest.raises(UnusableStore, match=r"cannot be written .* or your connection=, is not read-only"),
+    ):
+        queue.dispatch("A", connection=connection)
+    assert queue.counts() == Counts()
+
+
+def test_a_connection_to_a_file_that_is_gone_is_refused(queue: Queue, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.db"
+    with closing(sqlite3.connect(gone)) as connection:
+        gone.unlink()
+        with pytest.raises(ValueError, match="only where both are in the same file"):
+            queue.dispatch("A", connection=connection)
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///:memory:"])
@@ -350,228 +389,6 @@ def test_a_claim_finds_its_job_through_the_index(driver: Driver, application: sq
     assert "TEMP B-TREE" not in plan
 
 
-# -- the file --
-
-
-def test_a_new_file_is_its_owner_s_alone(driver: Driver, path: Path) -> None:
-    push(driver, "A")
-    for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        assert stat.S_IMODE(each.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL", "FULL", "EXTRA"])
-@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
-def test_settings_reach_every_connection_and_are_told(path: Path, synchronous: str, journal: str) -> None:
-    with drivers.open(f"sqlite:///{path}?synchronous={synchronous.lower()}&journal={journal.lower()}") as driver:
-        assert isinstance(driver, SqliteDriver)
-        assert driver.description.endswith(f", {journal}, synchronous={synchronous}")
-        answers: list[Any] = []
-
-        def ask() -> None:
-            for pragma in ("PRAGMA synchronous", "PRAGMA journal_mode"):
-                answers.extend(driver.database.use(lambda it, asked=pragma: it.execute(asked).fetchone()))
-
-        ask()
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join(60.0)
-        number = ["OFF", "NORMAL", "FULL", "EXTRA"].index(synchronous)
-        assert answers == [number, journal.lower()] * 2
-        with drivers.open(driver.url) as again:
-            assert again.description == driver.description
-            assert again.durability == driver.durability
-
-
-def test_other_tables_in_the_file_are_left_alone(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE books (title TEXT)")
-        connection.execute("INSERT INTO books VALUES ('Emma')")
-        connection.commit()
-    with drivers.open(f"sqlite:///{path}") as driver:
-        push(driver, "A")
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT * FROM books").fetchall() == [("Emma",)]
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-OTHER_TABLES = (
-    "CREATE TABLE jobs (id INTEGER PRIMARY KEY, title TEXT)",
-    "CREATE TABLE Jobs (id INTEGER PRIMARY KEY, title TEXT)",
-    "CREATE TABLE failed_jobs (id INTEGER)",
-    "CREATE TABLE jobs_seq (seq)",
-    "CREATE VIEW jobs AS SELECT 1 AS id",
-)
-
-
-@pytest.mark.parametrize("made", OTHER_TABLES)
-def test_another_table_of_the_same_name_is_refused_and_left_alone(path: Path, made: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(made)
-        connection.commit()
-    before = path.read_bytes()
-    with pytest.raises(UnusableStore, match=r"(?i)jobs.*nothing was changed"):
-        drivers.open(f"sqlite:///{path}")
-    assert path.read_bytes() == before
-    assert sorted(each.name for each in path.parent.iterdir()) == ["jobs.db"]
-
-
-def test_tables_of_another_version_are_refused(driver: Driver, path: Path, application: sqlite3.Connection) -> None:
-    application.execute("ALTER TABLE jobs ADD COLUMN priority INTEGER")
-    application.commit()
-    with pytest.raises(UnusableStore, match="another version"):
-        drivers.open(f"sqlite:///{path}")
-
-
-@pytest.mark.parametrize("content", [b"not a database, but long enough to be taken for one\n" * 50, b"%PDF-1.7"])
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    with pytest.raises(UnusableStore, match="no sound SQLite database"):
-        drivers.open(f"sqlite:///{path}")
-    assert path.read_bytes() == content
-
-
-def test_an_empty_file_becomes_a_store(path: Path) -> None:
-    path.touch()
-    with drivers.open(f"sqlite:///{path}") as driver:
-        assert push(driver, "A")[0].id == 1
-
-
-def test_a_table_with_a_value_of_another_kind_cannot_be(driver: Driver, application: sqlite3.Connection) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match="cannot store TEXT value in INTEGER column"):
-        application.execute(
-            "INSERT INTO jobs (uid, queue, name, payload, dispatched_at, available_at, seq)"
-            " VALUES ('u', 'mail', 'A', 'null', 0, '2026-01-01 00:00:00', 1)"
-        )
-
-
-def test_check_names_a_row_that_does_not_add_up(path: Path, application: sqlite3.Connection) -> None:
-    with drivers.open(f"sqlite:///{path}") as driver:
-        push(driver, "A", "B")
-        take(driver)
-        assert driver.check(QUEUE, now=0.0) == []
-        application.execute("UPDATE jobs SET token = NULL WHERE id = 1")
-        application.commit()
-        assert driver.check(QUEUE, now=0.0) == ["job 1 has a reservation without a token, or a token without one"]
-        application.execute("DELETE FROM jobs")
-        application.commit()
-
-
-@pytest.mark.parametrize("version", [(3, 36, 0), (3, 8, 11)])
-def test_an_older_sqlite_is_refused(version: tuple[int, ...], path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MissingRequirement, match="needs 3.37 or newer"):
-        check_version(version)
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    with pytest.raises(MissingRequirement, match=".".join(map(str, version))):
-        drivers.open(f"sqlite:///{path}")
-    assert not path.exists()
-    check_version((3, 37, 0))
-
-
-def test_a_job_keeps_its_number_s_place_over_a_restart(path: Path) -> None:
-    with drivers.open(f"sqlite:///{path}") as driver:
-        push(driver, "A", "B")
-        driver.clear(QUEUE, now=0.0)
-    with drivers.open(f"sqlite:///{path}") as driver:
-        assert push(driver, "C")[0].id == 3
-
-
-# -- threads and processes --
-
-
-def test_the_connections_of_threads_that_ended_are_closed(driver: Driver) -> None:
-    assert isinstance(driver, SqliteDriver)
-    for _ in range(5):
-        thread = threading.Thread(target=driver.counts, args=(QUEUE,), kwargs={"now": 0.0})
-        thread.start()
-        thread.join(60.0)
-    assert len(driver.database._opened) <= 2  # noqa: SLF001 - what the driver holds
-
-
-def in_a_forked_child(act: Callable[[], object]) -> int:
-    """Run something in a forked child, and tell its exit code: 0 where it went well."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-pytest_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-
-
-@pytest_fork
-def test_a_forked_child_opens_connections_of_its_own(queue: Queue, path: Path) -> None:
-    queue.dispatch("A", "parent")
-    held = queue.reserve(0.0)
-    assert held
-    assert in_a_forked_child(lambda: (queue.dispatch("A", "child"), queue.dispatch("A", "child"))) == 0
-    queue.dispatch("A", "parent")
-    assert [job.payload for job in queue.jobs("ready")] == ["child", "child", "parent"]
-    assert queue.driver.complete(held, now=0.0)
-    uids = [job.uid for job in queue.jobs()]
-    assert len(set(uids)) == 3
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-@pytest_fork
-def test_a_forked_child_may_close_its_driver_and_the_parent_goes_on(queue: Queue) -> None:
-    queue.dispatch("A", 1)
-    assert in_a_forked_child(queue.close) == 0
-    queue.dispatch("A", 2)
-    assert outcomes(queue, 0.0, 0.0, 0.0) == ["Completed", "Completed", "Idle"]
-
-
-@pytest_fork
-def test_a_forked_child_loses_nothing_when_its_parent_closes(driver: Driver, address: str) -> None:
-    """SQLite keeps a process's locks in a table that a child inherits without the locks themselves."""
-    parent = drivers.open(address)
-    push(parent, "before the fork")
-    ready, closed = os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            push(parent, "child")
-            os.write(ready[1], b".")
-            os.read(closed[0], 1)
-            push(parent, "child, after its parent closed")
-            code = 0
-        finally:
-            os._exit(code)
-    os.read(ready[0], 1)
-    parent.close()
-    driver.close()
-    os.write(closed[1], b".")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    for end in (*ready, *closed):
-        os.close(end)
-    with drivers.open(address) as later:
-        assert [job.name for job in later.jobs(QUEUE, now=0.0)] == [
-            "before the fork",
-            "child",
-            "child, after its parent closed",
-        ]
-        assert later.check(QUEUE, now=0.0) == []
-
-
-@pytest_fork
-def test_a_store_in_memory_does_not_reach_a_forked_child() -> None:
-    with drivers.open("sqlite:///:memory:") as driver:
-        push(driver, "A")
-
-        def use() -> None:
-            with pytest.raises(DriverUnavailable, match="use a file"):
-                push(driver, "B")
-
-        assert in_a_forked_child(use) == 0
-        assert driver.counts(QUEUE, now=0.0) == Counts(ready=1)
-
-
 # -- failed_jobs beside the jobs --
 
 
@@ -600,17 +417,3 @@ def test_two_clocks_may_share_a_file(driver: Driver) -> None:
         queue.dispatch("A")
     assert outcomes(simulated, 0.0) == ["Completed"]
     assert type(real.work_once()).__name__ == "Completed"
-
-
-def test_opening_a_file_once_more_drops_nobody_s_locks(driver: Driver, address: str) -> None:
-    """Closing any descriptor of a file drops its locks in this process; another could then take the journal away."""
-    push(driver, "first")
-    other = f"from qlab import drivers; drivers.open({address!r}).close()"
-    for name in ("second", "third"):
-        with drivers.open(address) as again:
-            push(again, name)
-            subprocess.run([sys.executable, "-c", other], check=True)
-            push(again, name)
-    assert [job.name for job in driver.jobs(QUEUE, now=0.0)] == ["first", "second", "second", "third", "third"]
-    with drivers.open(address) as later:
-        assert later.counts(QUEUE, now=0.0) == Counts(ready=5)

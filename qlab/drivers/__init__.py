@@ -7,12 +7,12 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import file_of
+from qlab.drivers.files import is_there
 from qlab.errors import MissingRequirement, NoQueueThere
 from qlab.escape import without_password
 
@@ -85,7 +85,7 @@ def _open_sqlite(url: str, *, create: bool) -> Driver:
 
     options = _options(url, "sqlite")
     path = file_of(url)
-    if not create and path != ":memory:" and not Path(path).exists():
+    if not create and path != ":memory:" and not is_there(path):
         raise NoQueueThere(f"there is no file {os.path.abspath(path)}: is {url!r} the right address?")
     return SqliteDriver(
         path,

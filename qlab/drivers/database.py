@@ -7,26 +7,19 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from qlab.clock import monotonic, pause
 from qlab.driver import Statement, tell
+from qlab.drivers.files import MEMORY, check_path, same_file
+from qlab.drivers.schema import Schema
+from qlab.drivers.sqlite_errors import is_busy, meaning
 from qlab.drivers.statements import sql
-from qlab.errors import (
-    DriverUnavailable,
-    MissingRequirement,
-    NoQueueThere,
-    QlabError,
-    QueueClosed,
-    UnusableStore,
-)
+from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, QueueClosed, UnusableStore
 from qlab.escape import shortened
 
 OLDEST = (3, 37, 0)
 """The first SQLite that has STRICT tables."""
-
-MEMORY = ":memory:"
 
 Values = Mapping[str, Any] | Sequence[Any]
 Listener = Callable[[Statement], None]
@@ -37,7 +30,6 @@ _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
 _patience = random.Random()
 _FORK_PATIENCE = 1.0
-_making = threading.Lock()
 _inherited: list["_Opened"] = []
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
@@ -75,7 +67,7 @@ class Database:
         self.journal = "" if journal is None else _chosen("journal", journal, _JOURNALS)
         self.lock_wait = lock_wait
         self.listeners: list[Listener] = []
-        self._schema = schema
+        self._schema = Schema(schema)
         self._create = create
         self._local = threading.local()
         self._opened: dict[threading.Thread, _Opened] = {}
@@ -88,6 +80,7 @@ class Database:
             self._shared = _Opened(self._connect())
         else:
             self._seat()
+            self._create = False  # a file that vanishes later is no new one
             _databases.add(self)
 
     @property
@@ -120,19 +113,36 @@ class Database:
         """Take part in an application's own transaction on the same file.
 
         Raises:
-            ValueError: The connection is to another file.
+            TypeError: It is no connection.
+            ValueError: It is closed, or another thread's, or to another file, or hides the queue's tables.
         """
         if not isinstance(connection, sqlite3.Connection):
             raise TypeError(f"connection= is {connection!r}: use the sqlite3.Connection that the job joins")
-        cursor = connection.cursor()
+        try:
+            cursor = connection.cursor()
+        except sqlite3.ProgrammingError as error:
+            raise ValueError(f"connection= cannot be used: use one that is open and this thread's ({error})") from error
         cursor.row_factory = None
-        files = [os.fsdecode(row[2]) for row in cursor.execute("PRAGMA database_list") if row[0] == 0]
-        if self.path == MEMORY or not any(file and Path(file).samefile(self.path) for file in files):
+        self._check_same_file(cursor)
+        self._check_not_hidden(cursor)
+        return Transaction(self, cursor)
+
+    def _check_same_file(self, cursor: sqlite3.Cursor) -> None:
+        files = [os.fsdecode(row[2]) for row in self._fetch(cursor, "PRAGMA database_list") if row[0] == 0]
+        if self.path == MEMORY or not any(file and same_file(file, self.path) for file in files):
             raise ValueError(
                 f"connection= is to {files[0] or MEMORY!r}, the queue is in {self.path}: "
                 "a row and its job commit together only where both are in the same file"
             )
-        return Transaction(self, cursor)
+
+    def _check_not_hidden(self, cursor: sqlite3.Cursor) -> None:
+        """A TEMP table takes the place of the file's table of the same name: a job would vanish in it."""
+        names = {os.fsdecode(row[0]) for row in self._fetch(cursor, "SELECT lower(name) FROM sqlite_temp_schema")}
+        for name in sorted(names.intersection(self._schema.tables)):
+            raise ValueError(
+                f"connection= has a TEMP table or view {name!r}, which hides the queue's table of that name: "
+                "drop it, or dispatch without connection="
+            )
 
     def blocked(self) -> float:
         """Tell how many seconds this thread has waited for the lock since it last asked."""
@@ -155,13 +165,14 @@ class Database:
         """Run a statement on a connection, waiting for the lock where need be, and fetch all its rows."""
         if self.listeners:
             tell(self.listeners, Statement("SQL", verb, text, _shown(values)))
+        return self._fetch(connection, text, values)
+
+    def _fetch(self, connection: Source, text: str, values: Values = ()) -> list[Any]:
         try:
             return connection.execute(text, values).fetchall()
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error):
-                raise self._explained(error) from error
         except sqlite3.Error as error:
-            raise self._explained(error) from error
+            if not is_busy(error):
+                raise self._explained(error) from error
         return self._again(connection, text, values)
 
     def _again(self, connection: Source, text: str, values: Values) -> list[Any]:
@@ -174,7 +185,7 @@ class Database:
             try:
                 rows = connection.execute(text, values).fetchall()
             except sqlite3.Error as error:
-                if not _is_busy(error):
+                if not is_busy(error):
                     raise self._explained(error) from error
             else:
                 self._local.blocked = getattr(self._local, "blocked", 0.0) + monotonic() - began
@@ -186,24 +197,7 @@ class Database:
         )
 
     def _explained(self, error: sqlite3.Error) -> QlabError:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        if self._closed:
-            return QueueClosed()
-        if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
-            return DriverUnavailable(
-                f"{self.path}: another connection has written since this transaction began to read: "
-                "roll it back, and begin with BEGIN IMMEDIATE"
-            )
-        code &= 0xFF
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return UnusableStore(
-                f"{self.path} is no sound SQLite database ({error}): use another file, or restore a backup"
-            )
-        if code == sqlite3.SQLITE_READONLY:
-            return UnusableStore(f"{self.path} cannot be written ({error}): check its permissions and its folder's")
-        if code == sqlite3.SQLITE_FULL:
-            return DriverUnavailable(f"the disk of {self.path} is full ({error}): nothing was stored")
-        return DriverUnavailable(f"{self.path}: {error}")
+        return QueueClosed() if self._closed else meaning(self.path, error)
 
     def _transact_on(self, connection: sqlite3.Connection, act: Callable[["Transaction"], Result]) -> Result:
         try:
@@ -263,7 +257,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         if self.path != MEMORY:
-            _check_path(self.path, create=self._create)
+            check_path(self.path, create=self._create)
         try:
             connection = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -279,16 +273,16 @@ class Database:
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if self.path != MEMORY:
-            self._check_tables(connection)
+            self._schema.check(self.path, self._there(connection), create=self._create)
             self._set_journal(connection)
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
-        if not all(self._tables(connection).get(name) for name in self._schema):
+        if self._schema.missing(self._there(connection)):
             self._transact_on(connection, lambda transaction: self._make_tables(transaction, connection))
 
     def _set_journal(self, connection: sqlite3.Connection) -> None:
         if not self.journal:
             found = self.execute(connection, "open", "PRAGMA journal_mode", ())[0][0].upper()
-            self.journal = found if self._tables(connection) and found in _JOURNALS else "WAL"
+            self.journal = found if self._there(connection) and found in _JOURNALS else "WAL"
         answer = self.execute(connection, "open", f"PRAGMA journal_mode = {self.journal}", ())[0][0]
         if answer.upper() != self.journal:
             raise UnusableStore(
@@ -296,29 +290,16 @@ class Database:
                 "its file system may not allow it: use a local disk, or ?journal=DELETE"
             )
 
-    def _tables(self, connection: sqlite3.Connection) -> dict[str, str]:
-        query = "SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view')"
+    def _there(self, connection: sqlite3.Connection) -> dict[str, str]:
+        query = (
+            "SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view', 'index') AND sql IS NOT NULL"
+        )
         return dict(self.execute(connection, "open", query, ()))
 
-    def _check_tables(self, connection: sqlite3.Connection) -> None:
-        tables = self._tables(connection)
-        for name in self._schema:
-            made = sql(f"schema_{name}")[0].rstrip(";")
-            if name not in tables and not self._create:
-                raise NoQueueThere(
-                    f"{self.path} has no table {name!r} of qlab: is it the right file? nothing was changed"
-                )
-            if name in tables and _squeezed(tables[name]) != _squeezed(made):
-                raise UnusableStore(
-                    f"{self.path} has a table {name!r} that is not this qlab's (another application's, or another "
-                    "version's): use a file without a table of that name; nothing was changed"
-                )
-
     def _make_tables(self, transaction: "Transaction", connection: sqlite3.Connection) -> None:
-        there = self._tables(connection)
-        for name in self._schema:
-            for which in range(len(sql(f"schema_{name}"))) if name not in there else ():
-                transaction.run(f"schema_{name}", which=which)
+        for table in self._schema.missing(self._there(connection)):
+            for which in range(len(sql(f"schema_{table}"))):
+                transaction.run(f"schema_{table}", which=which)
 
 
 class _Opened:
@@ -354,8 +335,8 @@ def check_version(version: tuple[int, ...]) -> None:
     """
     if version < OLDEST:
         raise MissingRequirement(
-            f"this Python's SQLite is {'.'.join(map(str, version))}, qlab needs 3.37 or newer: "
-            "use a newer Python, or the memory:// and redis:// drivers"
+            f"this Python's SQLite is {'.'.join(map(str, version))}, qlab needs 3.37 or newer for sqlite:// addresses "
+            "and for the failed jobs of every driver: use a newer Python"
         )
 
 
@@ -364,59 +345,14 @@ def _before_fork() -> None:
         database.close_idle()
 
 
-def _after_fork() -> None:
-    global _making  # noqa: PLW0603 - another thread of the parent may have held it
-    _making = threading.Lock()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
-
-
-def _check_path(path: str, *, create: bool) -> None:
-    """Make a new file readable by its owner only; SQLite gives its -wal and -shm the same mode.
-
-    A file that is there is never opened here: closing any descriptor of it would drop every lock that SQLite holds on
-    it in this process, and another process could then take the file's journal away.
-    """
-    try:
-        _check_place(path, create=create)
-    except (OSError, ValueError) as error:
-        raise UnusableStore(f"{path[:200]!r} cannot be used as a file: {error}") from error
-
-
-def _check_place(path: str, *, create: bool) -> None:
-    file = Path(path)
-    if file.is_dir():
-        raise UnusableStore(f"{path} is a folder: name a file in it, as in sqlite:///{path}/qlab.db")
-    if not file.parent.is_dir():
-        raise UnusableStore(f"{path} cannot be made, its folder does not exist: make the folder first")
-    with _making:
-        if create and not file.exists():
-            try:
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                pass
-            except OSError as error:
-                raise UnusableStore(f"{path} cannot be made: {error.strerror}") from error
-    if not os.access(path, os.R_OK | os.W_OK):
-        reason = "check its permissions" if file.exists() else "it is not there: is it the right file?"
-        raise UnusableStore(f"{path} cannot be opened to be written: {reason}")
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0)
-    return code != sqlite3.SQLITE_BUSY_SNAPSHOT and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    os.register_at_fork(before=_before_fork)
 
 
 def _chosen(what: str, value: str, choices: tuple[str, ...]) -> str:
     if value.upper() not in choices:
         raise ValueError(f"{what} is {value!r}: use one of {', '.join(choices)}")
     return value.upper()
-
-
-def _squeezed(text: str) -> str:
-    return "".join("".join(line.split("--")[0] for line in text.splitlines()).split()).lower()
 
 
 def _shown(values: Values) -> str:

@@ -18,13 +18,13 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from qlab.clock import from_us, us
 from qlab.driver import Driver
-from qlab.drivers.database import MEMORY, Database, Transaction
+from qlab.drivers.database import Database, Transaction
+from qlab.drivers.files import MEMORY, is_there
 from qlab.errors import NoQueueThere, QlabError
 from qlab.escape import without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
@@ -69,7 +69,7 @@ class FailedJobs:
     def there(self) -> Database | None:
         """Open the file to read; None, and nothing made, where no job has ever failed."""
         with self._guard:
-            if self._writing is None and self._reading is None and self.path != MEMORY and Path(self.path).exists():
+            if self._writing is None and self._reading is None and self.path != MEMORY and is_there(self.path):
                 with suppress(NoQueueThere):
                     self._reading = self._open(("failed_jobs",), create=False)
             return self._writing or self._reading

@@ -7,8 +7,10 @@ from urllib.parse import quote
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Driver, Durability
-from qlab.drivers.database import MEMORY, Database, Transaction
+from qlab.drivers.database import Database, Transaction
 from qlab.drivers.failed_jobs import failed_job, forgotten, ids_of, rows_of
+from qlab.drivers.files import MEMORY
+from qlab.errors import UnusableStore
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
@@ -166,8 +168,11 @@ class SqliteDriver(Driver):
         return None if first is None or first >= NEVER else max(now, from_us(first))
 
     def check(self, queue: str, *, now: float) -> list[str]:
-        problems = [str(row[0]) for row in self.database.run("check") if row[0] != "ok"]
-        odd = self.database.run("check", {"queue": queue}, which=1)
+        try:
+            problems = [str(row[0]) for row in self.database.run("check") if row[0] != "ok"]
+            odd = self.database.run("check", {"queue": queue}, which=1)
+        except UnusableStore as error:
+            return [str(error)]
         return problems + [f"job {row[0]} has a reservation without a token, or a token without one" for row in odd]
 
     def blocked(self) -> float:

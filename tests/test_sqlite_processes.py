@@ -156,6 +156,51 @@ print(code, *queue.counts(), queue.driver.check("mail", now=0.0))
 queue.close()
 """
 
+FORKS_WHILE_A_THREAD_WORKS = """
+import os, sys, threading
+from qlab import Queue
+from qlab.drivers import connections
+from qlab.errors import DriverUnavailable
+
+url, where, awaited = sys.argv[1:]
+queue = Queue(url, name="mail")
+queue.handler("A")(lambda job: None)
+main, within, go_on = threading.current_thread(), threading.Event(), threading.Event()
+
+def hold(statement):
+    if statement.verb == where and threading.current_thread() is not main:
+        within.set()
+        go_on.wait(60.0)
+
+def close_idle(seat, patience, real=connections.Seat.close_idle):
+    go_on.set()  # now that a fork waits for the seat
+    real(seat, patience)
+
+if awaited == "awaited":
+    connections.Seat.close_idle = close_idle
+else:
+    connections.PATIENCE = 0.05
+
+queue.driver.listen(hold)
+thread = threading.Thread(target=queue.dispatch, args=("A", "thread"))
+thread.start()
+assert within.wait(60.0)
+child = os.fork()
+if child == 0:
+    for use in (lambda: queue.dispatch("A", "child"), lambda: Queue(url, name="mail").counts()):
+        try:
+            use()
+        except DriverUnavailable as error:
+            print(error)
+    sys.exit(7)
+go_on.set()
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+thread.join()
+queue.dispatch("A", "parent")
+print(code, *queue.counts(), queue.driver.check("mail", now=0.0))
+queue.close()
+"""
+
 
 def said_by(program: str, *arguments: str) -> str:
     done = subprocess.run([sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True)
@@ -172,6 +217,43 @@ def test_a_forked_child_that_ends_as_programs_do_takes_nothing_of_its_parent_s_a
     assert said_by(FORKS, address) == "7 1 0 0 3 []"
     (file,) = tmp_path.glob("*.db")
     assert_sound(file)
+
+
+each_moment = pytest.mark.parametrize("moment", ["open", "begin", "push", "commit"])
+
+
+@pytest.mark.scenario("B53")
+@pytest_fork
+@each_moment
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_fork_waits_for_the_threads_that_use_the_file(driver: Driver, path: Path, journal: str, moment: str) -> None:
+    driver.close()
+    url = f"sqlite:///{path}?journal={journal}"
+    assert said_by(FORKS_WHILE_A_THREAD_WORKS, url, moment, "awaited") == "7 3 0 0 0 []"
+    with drivers.open(url) as later:
+        assert [job.payload for job in later.jobs(QUEUE, now=0.0)] == ["thread", "child", "parent"]
+    assert_sound(path)
+
+
+@pytest.mark.scenario("B53")
+@pytest_fork
+@each_moment
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_child_forked_while_a_thread_keeps_the_file_is_told_so_and_takes_nothing_from_it(
+    driver: Driver, path: Path, journal: str, moment: str
+) -> None:
+    """SQLite would take the parent's locks for the child's own: what it wrote could be lost."""
+    driver.close()
+    url = f"sqlite:///{path}?journal={journal}"
+    *told, last = said_by(FORKS_WHILE_A_THREAD_WORKS, url, moment, "given up").splitlines()
+    assert last == "7 2 0 0 0 []"
+    assert len(told) == 2
+    for each in told:
+        assert each.startswith(f"{path} was in use by another thread while this process was forked")
+        assert each.endswith("or start processes with multiprocessing's forkserver or spawn")
+    with drivers.open(url) as later:
+        assert [job.payload for job in later.jobs(QUEUE, now=0.0)] == ["thread", "parent"]
+    assert_sound(path)
 
 
 # -- processes --

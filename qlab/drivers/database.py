@@ -4,13 +4,13 @@ import os
 import random
 import sqlite3
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from qlab.clock import monotonic, pause
 from qlab.driver import Statement, tell
+from qlab.drivers.connections import Seat, check_not_inherited
 from qlab.drivers.files import MEMORY, check_path, same_file
 from qlab.drivers.schema import Schema
 from qlab.drivers.sqlite_errors import is_busy, meaning
@@ -29,9 +29,6 @@ Result = TypeVar("Result")
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
 _patience = random.Random()
-_FORK_PATIENCE = 1.0
-_inherited: list["_Opened"] = []
-_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
@@ -70,18 +67,17 @@ class Database:
         self._schema = Schema(schema)
         self._create = create
         self._local = threading.local()
-        self._opened: dict[threading.Thread, _Opened] = {}
+        self._opened: dict[threading.Thread, Seat] = {}
         self._guard = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        self._shared: _Opened | None = None
+        self._shared: Seat | None = None
         if self.path == MEMORY:
             self.journal = "MEMORY"
-            self._shared = _Opened(self._connect())
+            self._shared = self._open()
         else:
             self._seat()
             self._create = False  # a file that vanishes later is no new one
-            _databases.add(self)
 
     @property
     def description(self) -> str:
@@ -213,63 +209,48 @@ class Database:
 
     # -- connections --
 
-    def _seat(self) -> "_Opened":
+    def _seat(self) -> Seat:
         if self._closed:
             raise QueueClosed
         if self._pid != os.getpid():
             self._forget_inherited()
-        seat: _Opened | None = self._shared or getattr(self._local, "seat", None)
+        seat: Seat | None = self._shared or getattr(self._local, "seat", None)
         if seat is None or seat.connection is None:
-            seat = self._local.seat = _Opened(self._connect())
+            seat = self._local.seat = self._open()
             self._remember(seat)
         return seat
 
-    def _remember(self, seat: "_Opened") -> None:
+    def _remember(self, seat: Seat) -> None:
         with self._guard:
             for thread in [thread for thread in self._opened if not thread.is_alive()]:
                 self._opened.pop(thread).close()
             self._opened[threading.current_thread()] = seat
 
-    def close_idle(self) -> None:
-        """Close every connection that is in no transaction, to be opened again when it is needed.
-
-        Before a fork: SQLite keeps a process's locks in memory that a child inherits without the locks themselves, so
-        that what a child does on a file which its parent has open may be lost when the parent closes it.
-        """
-        with self._guard:
-            for seat in self._opened.values():
-                if seat.lock.acquire(timeout=_FORK_PATIENCE):
-                    try:
-                        if seat.connection is not None and not seat.connection.in_transaction:
-                            seat.close()
-                    finally:
-                        seat.lock.release()
-
     def _forget_inherited(self) -> None:
-        """A forked child must neither use nor close its parent's connections: closing would drop the parent's locks."""
+        """Leave a parent's connections alone in a forked child, which opens its own."""
         if self._shared is not None:
             raise DriverUnavailable("a database in memory does not reach a forked process: use a file")
-        _inherited.extend(self._opened.values())
         self._opened = {}
         self._local = threading.local()
         self._guard = threading.RLock()
         self._pid = os.getpid()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _open(self) -> Seat:
         if self.path != MEMORY:
             check_path(self.path, create=self._create)
+            check_not_inherited(self.path)
         try:
-            connection = sqlite3.connect(
-                self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
-            )
+            seat = Seat(self.path)
         except sqlite3.Error as error:
             raise self._explained(error) from error
-        try:
-            self._set_up(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        with seat.lock:
+            try:
+                if seat.connection is not None:
+                    self._set_up(seat.connection)
+            except BaseException:
+                seat.close()
+                raise
+        return seat
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if self.path != MEMORY:
@@ -302,19 +283,6 @@ class Database:
                 transaction.run(f"schema_{table}", which=which)
 
 
-class _Opened:
-    """A thread's connection, and the lock that is held while it is used."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection: sqlite3.Connection | None = connection
-        self.lock = threading.RLock()
-
-    def close(self) -> None:
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-
-
 class Transaction:
     """Statements that happen together."""
 
@@ -338,15 +306,6 @@ def check_version(version: tuple[int, ...]) -> None:
             f"this Python's SQLite is {'.'.join(map(str, version))}, qlab needs 3.37 or newer for sqlite:// addresses "
             "and for the failed jobs of every driver: use a newer Python"
         )
-
-
-def _before_fork() -> None:
-    for database in list(_databases):
-        database.close_idle()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork)
 
 
 def _chosen(what: str, value: str, choices: tuple[str, ...]) -> str:

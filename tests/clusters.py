@@ -55,11 +55,11 @@ class ClusterOfThree:
             script = self._folder / f"node-{number}"
             script.write_text(
                 f'#!/bin/sh\nexec "{program}" "$@" --bind 127.0.0.1 --port {port} --cluster-enabled yes '
-                f"--cluster-port {bus} --cluster-node-timeout 3000 --cluster-config-file nodes.conf\n"
+                f"--cluster-port {bus} --cluster-node-timeout 60000 --cluster-config-file nodes.conf\n"
             )
             script.chmod(0o755)
             try:
-                self.nodes.append(self._open.enter_context(EmbeddedServer(persistence="everysec", binary=script)))
+                self.nodes.append(self._open.enter_context(EmbeddedServer(persistence="always", binary=script)))
             except DriverUnavailable:
                 if not tries_left:
                     raise

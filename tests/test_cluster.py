@@ -81,7 +81,7 @@ def slot_of(driver: RedisStore, queue: str) -> int:
 @pytest.mark.scenario("B70")
 def test_every_verb_works_for_queues_on_every_node(driver: Driver, cluster: ClusterOfThree) -> None:
     assert isinstance(driver, RedisStore)
-    assert ", cluster, AOF everysec, layout=" in driver.description
+    assert ", cluster, AOF always, layout=" in driver.description
     for node in range(3):
         queue = queue_on(driver, node)
         push(driver, "done", "late", "failing", "given back", queue=queue)

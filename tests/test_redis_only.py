@@ -490,6 +490,7 @@ def test_a_driver_says_what_its_server_survives(on_own: Callable[..., RedisStore
         assert driver.persistence == says
         assert driver.description == f"{product}, {says}, layout={driver.layout}"
         assert driver.durability.worker_killed == "nothing"
+        assert (driver.durability.store_killed == "nothing") == (says in {"AOF always", "AOF no"})
         seen.add(driver.durability)
     assert len(seen) == len(SETTINGS)
 

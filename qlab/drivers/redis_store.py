@@ -102,7 +102,8 @@ class RedisStore(StagedFailures):
         """What the server promises about jobs that it has answered for."""
         stored, cut = {
             "AOF always": ("nothing", "nothing"),
-            "AOF everysec": ("nothing", "about the last second"),
+            # While the disk is busy with the last second, the server puts the next write off, for two at the most.
+            "AOF everysec": ("now and then the last two seconds", "about the last two seconds"),
             "AOF no": ("nothing", "what the system had not written yet, often 30 seconds"),
             "no persistence": ("everything", "everything"),
             "persistence unknown": ("unknown: the server does not tell", "unknown: the server does not tell"),

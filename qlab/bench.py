@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -37,6 +38,11 @@ class Bench:
             something is due.
         seed: Where the first polls' moments start.
         crashes: Handlers whose first job takes its worker down, with the seconds until that is back (None: never).
+
+    Attributes:
+        seats: The workers' places.
+        outcomes: How each job that was settled here ended.
+        marks: How many events the trace had after each thing that happened in the last run.
     """
 
     def __init__(
@@ -53,13 +59,14 @@ class Bench:
         self.clock = clock
         self.seats = [Seat(f"worker {number}") for number in range(1, workers + 1)]
         self.outcomes: list[Outcome] = []
+        self.marks = array("q")
         self._poll = poll
         self._crashes = dict(crashes or {})
         self._heap: list[_Due] = []
         self._turns: deque[Seat] = deque()
         self._serial = 0
         self._arrivals = 0
-        self._working = False
+        self._working = self._reserving = False
         self._wake_at = math.inf
         self._first_polls = Random(f"{seed} polls")
         self._asking: set[str] = set()
@@ -77,6 +84,7 @@ class Bench:
         *,
         working: bool = True,
         most: float = math.inf,
+        reserving: bool = False,
         stopping: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Let time go by.
@@ -85,29 +93,39 @@ class Bench:
             until: Up to which moment, in seconds; `math.inf` until nothing is left that will ever be due.
             working: Whether workers take jobs, and begin to run what they hold; handlers that run go on either way.
             most: How many things may happen: that something falls due, or that one worker has its turn.
+            reserving: Whether a worker may still reserve a job then, and stop there.
             stopping: Asked before each of them whether to stop there.
 
         Returns:
-            How many things had happened where it was stopped; None where it came to the moment.
+            How many things had happened where it was stopped, by whichever; None where it came to the moment.
         """
         self._working = working
         if working:
             self._turns.extend(seat for seat in self.seats if seat.holding)
             self._sit_down()
-        happened = 0
+        self.marks = array("q")
         try:
             while (happen := self._next(until)) is not None:
-                if happened >= most or stopping():
-                    return happened
+                if len(self.marks) >= most or stopping():
+                    self._reserve_only(happen, reserving)
+                    return len(self.marks)
                 happen()
-                happened += 1
+                self.marks.append(len(self.queue.trace))
         finally:
             self._working = False
             self._wake_at = math.inf
             self._turns.clear()
+        if most < math.inf:
+            return len(self.marks)  # nothing else would have happened, but time is not to go on
         if until != math.inf:
             self.clock.advance_to(max(self.clock.now(), until))
         return None
+
+    def _reserve_only(self, happen: Callable[[], None], reserving: bool) -> None:
+        self._reserving = reserving
+        if reserving:
+            happen()
+        self._reserving = False
 
     def next_change(self) -> float | None:
         """Tell the next moment at which anything changes by itself, in seconds; None where nothing will."""
@@ -257,6 +275,8 @@ class Bench:
         if held is None:
             if self._poll is not None:
                 self._ask_at(seat, self.clock.now() + self._poll)
+        elif self._reserving:
+            return
         elif held.job.name in self._crashes:
             back_after = self._crashes.pop(held.job.name)
             self.crash(seat)

@@ -7,12 +7,14 @@ import json
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from qlab.actions import ACTIONS, Action, Past, until
 from qlab.clock import duration
 from qlab.driver import Statement
 from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
@@ -35,27 +37,7 @@ Result = TypeVar("Result")
 FORM = 1
 """The form of a saved lab."""
 
-ACTIONS = (
-    *("advance", "change_policy", "complete", "crash", "dispatch", "forget", "pause", "play", "reserve", "reset"),
-    *("restart", "restart_server", "resume", "retry", "run", "step", "step_all"),
-)
-"""The methods that do something to a lab: the board's buttons, and all that a saved lab may ask for."""
-
 _open_labs: "weakref.WeakValueDictionary[str, Lab]" = weakref.WeakValueDictionary()
-
-
-class Action(NamedTuple):
-    """Something that was done to a lab.
-
-    Attributes:
-        verb: The method's name.
-        arguments: What it was given, as JSON values.
-        events: How many events the first driver's trace had afterwards.
-    """
-
-    verb: str
-    arguments: dict[str, Any]
-    events: int
 
 
 class Lab:
@@ -96,6 +78,7 @@ class Lab:
         self._first_policy = replace(policy or Policy(), seed=seed)
         self._handlers: dict[str, tuple[Handler, dict[str, Any]]] = {}
         self._actions: list[Action] = []
+        self._marks: MutableSequence[int] = array("q")
         self._changed: list[Callable[[], None]] = []
         self.scenario: Scenario | None = None
         self.closed = False
@@ -220,7 +203,14 @@ class Lab:
     def step_all(self) -> Table[Outcome]:
         """Let every worker that can take one step, in order."""
         with self._acting("step_all"):
-            return Table(outcome for side in self.sides for outcome in side.step_all())
+            outcomes: Table[Outcome] = Table()
+            for side in self.sides:
+                for worker in range(1, self._workers + 1):
+                    if side.is_able(worker):
+                        outcomes.append(side.step(worker))
+                    if side is self.sides[0]:
+                        self._marks.append(len(side.trace))
+            return outcomes
 
     def reserve(self, worker: int = 1) -> None:
         """Let a worker reserve a job and stop there."""
@@ -247,16 +237,18 @@ class Lab:
         with self._acting("resume", worker=worker):
             self._each(lambda side: side.resume(worker))
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float, *, most: Sequence[int | None] = ()) -> None:
         """Let time go by: delayed jobs become ready, reservations run out, handlers that run go on; nobody takes a job.
 
         Args:
             seconds: How long, from 0 up.
+            most: How many things may happen on each driver: where a branch cuts it.
         """
-        with self._acting("advance", seconds=seconds):
+        with self._acting("advance", seconds=seconds, **({"most": most} if most else {})):
             until = self.now + duration(seconds, "seconds")
-            for side in self.sides:
-                side.bench.run(until, working=False)
+            for side, limit in zip(self.sides, self._limits(most), strict=True):
+                side.bench.run(until, working=False, most=limit)
+            self._marks = self.sides[0].bench.marks
 
     def jump(self) -> float | None:
         """Let time go by up to the next moment at which anything changes.
@@ -272,26 +264,39 @@ class Lab:
             return self.now
 
     def run(
-        self, seconds: float, *, most: Sequence[int | None] = (), stopping: Callable[[], bool] = lambda: False
+        self,
+        seconds: float,
+        *,
+        most: Sequence[int | None] = (),
+        reserving: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """Let time go by while every worker works by itself, also on a job that it was let reserve.
 
         Args:
             seconds: How long, from 0 up.
             most: How many things may happen on each driver: where a run that is repeated was stopped.
+            reserving: Whether a worker may still reserve a job then, and stop there: where a branch cuts it.
             stopping: Asked before each of them whether to stop there.
         """
-        with self._acting("run", seconds=seconds) as told:
+        with self._acting("run", seconds=seconds, **({"reserving": True} if reserving else {})) as told:
             until = self.now + duration(seconds, "seconds")
-            limits = [math.inf if limit is None else limit for limit in most] or [math.inf] * len(self.sides)
-            first = self.sides[0].bench.run(until, most=limits[0], stopping=stopping)
+            limits = self._limits(most)
+            first = self.sides[0].bench.run(until, most=limits[0], reserving=reserving, stopping=stopping)
+            self._marks = self.sides[0].bench.marks
             others = limits[1:] if first is None else [first] * (len(limits) - 1)  # in lockstep, however the first went
             happened = [
                 first,
-                *(side.bench.run(until, most=limit) for side, limit in zip(self.sides[1:], others, strict=True)),
+                *(
+                    side.bench.run(until, most=limit, reserving=reserving)
+                    for side, limit in zip(self.sides[1:], others, strict=True)
+                ),
             ]
             if any(count is not None for count in happened):
                 told["most"] = happened
+
+    def _limits(self, most: Sequence[int | None]) -> list[float]:
+        return [math.inf if limit is None else limit for limit in most] or [math.inf] * len(self.sides)
 
     def restart(self) -> None:
         """Restart the process: every worker loses what it holds, and a store in the process everything."""
@@ -377,36 +382,33 @@ class Lab:
         """Make a second lab, and do to it what was done to this one up to a moment; from there it goes its own way.
 
         Args:
-            events: Up to how many events of the first driver's trace; all by default. An action is repeated whole or
-                not.
-            name: What the second lab is called.
+            events: Up to how many events of the first driver's trace; all by default. Where an action went on beyond
+                them and cannot be cut there, the branch begins a little earlier, at `begins_at(events)`.
+            name: What the second lab is called; by default after this one, and where it begins.
         """
         with self.lock:
-            upto = len(self.trace) if events is None else events
-            actions = self._until(upto)
+            past = self._until(events)
             other = Lab(
                 self.drivers,
                 seed=self.seed,
-                name=name or f"{self.name}, branched at {upto}",
+                name=name or f"{self.name}, branched at {past.events}",
                 workers=self._workers,
                 policy=self._first_policy,
             )
             for handler, (run, rules) in self._handlers.items():
                 other.handler(handler, **rules)(run)
-        for action in actions:
+        for action in past.actions:
             other.repeat(action)
         return other
 
-    def _until(self, events: int) -> list[Action]:
-        """Tell what was done up to an event; time that went by after it without an event counts only at the end."""
-        if events >= len(self.trace):
-            return list(self._actions)
-        before = [0, *(action.events for action in self._actions)]
-        return [
-            action
-            for action, had in zip(self._actions, before, strict=False)
-            if action.events <= events and (had < events or not had)
-        ]
+    def begins_at(self, events: int | None = None) -> int:
+        """Tell after how many events a branch at these really begins."""
+        with self.lock:
+            return self._until(events).events
+
+    def _until(self, events: int | None) -> Past:
+        upto = len(self.trace) if events is None else events
+        return until(upto, self._actions, self.trace, len(self.sides))
 
     def repeat(self, action: Action) -> None:
         """Do an action again.
@@ -548,6 +550,7 @@ class Lab:
             self._notice_losses()
             for side in self.sides:
                 side.statements.clear()
+            self._marks = array("q")
             try:
                 yield arguments
             except DriverUnavailable as error:
@@ -561,7 +564,7 @@ class Lab:
                 latest = max(side.clock.now() for side in self.sides)
                 for side in self.sides:
                     side.clock.advance_to(max(latest, side.clock.now()))
-                self._actions.append(Action(verb, arguments, len(self.trace)))
+                self._actions.append(Action(verb, arguments, len(self.trace), self._marks))
                 self._tell()
 
     def _notice_losses(self) -> None:

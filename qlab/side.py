@@ -83,10 +83,10 @@ class Side:
             return Idle(self.clock.now())
         return self._finish(seat)
 
-    def step_all(self) -> list[Outcome]:
-        """Let every worker that can take one step."""
-        able = [i for i, seat in enumerate(self.bench.seats, 1) if not seat.paused and not seat.gone]
-        return [self.step(i) for i in able]
+    def is_able(self, worker: int) -> bool:
+        """Tell whether a worker can take a step."""
+        seat = self.seat(worker)
+        return not seat.paused and not seat.gone
 
     def reserve(self, worker: int) -> None:
         """Let a worker reserve a job and stop there."""

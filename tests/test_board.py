@@ -13,11 +13,12 @@ from typing import Any
 import ipywidgets
 import pytest
 
+from qlab.actions import ACTIONS
 from qlab.errors import MissingRequirement
 from qlab.explanation import agreement
 from qlab.export import FORMS, still
 from qlab.job import Attempt, JobState
-from qlab.lab import ACTIONS, Lab
+from qlab.lab import Lab
 from qlab.show import seconds
 from qlab.telling import packed
 from qlab.trace import Trace
@@ -388,6 +389,16 @@ def test_a_branch_goes_its_own_way(front: Front) -> None:
     assert (len(branch.lab.trace), len(lab.trace)) == (2, 4)
     branch.lab.step(2)
     assert branch.lab.trace != lab.trace
+    front.ask("branch", events=2)
+    front.ask("branch", events=2)
+    assert [one.lab.name for one in front.board.branches] == [
+        "lab, branched at 2",
+        "lab, branched at 2 (2)",
+        "lab, branched at 2 (3)",
+    ]
+    for one in front.board.branches[1:]:
+        front.ask("close_branch", branch=one.model_id)
+    assert len(branch.lab.trace) == 4
     front.ask("close_branch", branch=branch.model_id)
     assert front.board.branches == []
     assert branch.comm is None

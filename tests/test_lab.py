@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qlab import Policy
+from qlab import Attempt, Policy
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import DriverUnavailable, QueueClosed, UnknownFailedJob, UnknownHandler
 from qlab.lab import Lab
@@ -369,6 +369,89 @@ def test_a_branch_repeats_the_past_and_goes_its_own_way(lab: Lab) -> None:
         assert len(lab.trace) > here
     with lab.branch(name="whole") as whole:
         assert whole.trace == lab.trace
+
+
+def story(driver: str) -> Lab:
+    """Everything that people do, with several workers, runs that are stopped, and long actions."""
+    lab = Lab(driver, seed=7, workers=3, name="story")
+
+    @lab.handler("long")
+    def long(job: Attempt) -> Iterator[float]:
+        for done in range(1, 3):
+            yield 4.0
+            job.progress(done, 2)
+        job.extend(100.0)
+        yield 120.0
+
+    lab.dispatch("flaky", count=4)
+    lab.dispatch("pay", delay=30.0, count=3)
+    lab.step_all()
+    lab.reserve(2)
+    lab.dispatch("long")
+    lab.advance(20.0)
+    lab.dispatch("broken", count=2)
+    asked = iter([False] * 5)
+    lab.run(60.0, stopping=lambda: next(asked, True))
+    lab.pause(3)
+    lab.run(200.0)
+    lab.jump()
+    lab.resume(3)
+    lab.step_all()
+    lab.run(400.0)
+    lab.retry()
+    lab.run(3.0)
+    lab.crash(1)
+    lab.restart()
+    lab.dispatch("pay", count=2)
+    lab.step(2)
+    return lab
+
+
+@pytest.mark.parametrize(("driver", "every"), [("memory", 1), ("sqlite", 11)])
+def test_a_branch_at_any_event_is_what_was_there_event_by_event(driver: str, every: int, tmp_path: Path) -> None:
+    with story(driver) as lab:
+        events = list(lab.trace)
+        for asked in range(0, len(events) + 1, every):
+            begins = lab.begins_at(asked)
+            with lab.branch(asked) as other:
+                assert list(other.trace) == events[:begins], f"at {asked}"
+                assert other.name == f"story, branched at {begins}"
+                if 0 < begins == asked < len(events):
+                    assert other.now == events[begins - 1].at, f"at {asked}"
+                assert other.trace.at(other.now).counts() == other.queue.counts()
+                if begins < asked:
+                    assert events[asked - 1].kind not in ("reserved", "missed"), f"at {asked}"
+                if asked % 7 == 0:
+                    file = other.save(tmp_path / "lab.json")
+                    own = {"long": lab._handlers["long"][0]}  # noqa: SLF001 - a saved lab has no handlers
+                    with Lab.load(file, name="load", handlers=own) as loaded, other.branch() as again:
+                        assert loaded.trace == again.trace == other.trace
+        exact = [asked for asked in range(len(events) + 1) if lab.begins_at(asked) == asked]
+        assert len(exact) > 0.8 * len(events)
+
+
+def test_a_branch_inside_a_run_goes_on_as_the_run_did() -> None:
+    for scenario in ("all_kinds", "between_polls"):
+        with Lab("memory", name="run") as lab:
+            lab.play(scenario, seed=3)
+            lab.run(400.0)
+            whole = list(lab.trace)
+            for asked in range(1, len(whole), 29):
+                with lab.branch(asked) as other:
+                    other.run(400.0 - other.now)
+                    assert list(other.trace)[:asked] == whole[:asked]
+                    ends = [(event.kind, event.job) for event in other.trace if event.kind in ("completed", "failed")]
+                    assert ends == [(event.kind, event.job) for event in whole if event.kind in ("completed", "failed")]
+
+
+def test_drivers_in_lockstep_are_cut_alike() -> None:
+    with Lab(["sqlite", "memory"], workers=3, name="two") as lab:
+        lab.dispatch("flaky", count=5)
+        lab.step_all()
+        lab.run(100.0)
+        for asked in range(len(lab.trace) + 1):
+            with lab.branch(asked) as other:
+                assert other.sides[0].trace == other.sides[1].trace
 
 
 def test_a_refused_action_is_repeated_as_refused(quick: Lab) -> None:

@@ -1013,8 +1013,8 @@ function travelPart(store) {
   const branch = button("Branch here", async () => {
     const from = place();
     const { result } = await store.ask("branch", { events: from });
-    const whole = `the action after it went on beyond event ${from}, and an action is repeated whole or not at all`;
-    if (result < from) store.say(`The branch begins after event ${result}: ${whole}.`);
+    const why = `what happened next went on beyond event ${from} in one piece`;
+    if (result < from) store.say(`The branch begins after event ${result}, as its name says: ${why}.`);
   }, { "data-about": "do what was done up to this moment in a second lab, which goes its own way" });
   const label = field("Time travel", range, "travel-range");
   const el = group("Travel", "travel", back, label, forward, now, store.live ? branch : null, where);
@@ -1376,7 +1376,7 @@ function draw(store, el, more = null) {
     if (!store.first) return;
     const present = `${store.sides.length} ${several()}`;
     if (present !== shape) { shape = present; keepPlace(root, build); }
-    setAttribute(root, "aria-label", `qlab board, ${store.sides.map((side) => side.driver).join(", ")}`);
+    setAttribute(root, "aria-label", `qlab board, ${store.head.name}, on ${store.sides.map((side) => side.driver).join(", ")}`);
     setAttribute(root, "class", `qlab${store.past ? " past" : ""}${several() ? " several" : ""}${store.live ? "" : " kept"}`);
     glide(root, () => { for (const part of parts) part.draw(); });
   }

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from qlab.actions import ACTIONS
 from qlab.errors import QlabError, QueueClosed
 from qlab.escape import error_text
 from qlab.export import FORMS, export, pictures, still
-from qlab.lab import ACTIONS, Lab
+from qlab.lab import Lab
 from qlab.telling import Teller
 from qlab.widgets.errands import Errands
 
@@ -208,8 +210,12 @@ class Board(anywidget.AnyWidget):
         return found[0] if found else "its store has deleted the job, and its payload with it"
 
     def _branch(self, events: int | None = None) -> int:
-        made = board(self.lab.branch(events))
-        self.branches = [*(there for there in self.branches if there.comm is not None), made]
+        there = [branch for branch in self.branches if branch.comm is not None]
+        name = f"{self.lab.name}, branched at {self.lab.begins_at(events)}"
+        taken = {branch.lab.name for branch in there}
+        names = chain([name], (f"{name} ({number})" for number in count(2)))
+        made = board(self.lab.branch(events, name=next(one for one in names if one not in taken)))
+        self.branches = [*there, made]
         return len(made.lab.trace)
 
     def _close_branch(self, branch: str) -> None:

@@ -136,6 +136,18 @@ def test_goes_back_in_time_and_branches(open_notebook: Open) -> None:
     branch.press("Crash worker 1")
     board.press("Now")
     board.shows(ready=1, done=2)
+    board.press("Step back", "Branch here")  # in the middle of a step: the job is only reserved
+    other = notebook.board(nth=2)
+    other.tells("holds job 2")
+    other.shows(ready=1, done=1)
+    other.press("Run")
+    other.shows(ready=0, done=3)
+    names = [one.root.get_attribute("aria-label") for one in (board, branch, other)]
+    assert names == [
+        "qlab board, lab, on sqlite",
+        "qlab board, lab, branched at 5, on sqlite",
+        "qlab board, lab, branched at 6, on sqlite",
+    ]
 
 
 def test_shows_two_drivers_side_by_side_and_where_they_differ(open_notebook: Open) -> None:

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import jinja2
 import pandas as pd
 
-from qlab import frames, plots
+from qlab import frames, front, plots
 from qlab.errors import MissingRequirement, QlabError
 from qlab.escape import csv_cell, html, shortened
 from qlab.job import JobState
@@ -134,8 +133,8 @@ def page(lab: Lab) -> str:
     return _template().render(
         name=lab.name,
         drivers=", ".join(side.driver for side in lab.sides),
-        css=_static("board.css"),
-        js=_static("board.js"),
+        css=front.read("board.css"),
+        js=front.module(),
         # Inside a script element only `<` could end it, or begin a comment.
         told=json.dumps(told).replace("<", "\\u003c"),
         still=still(lab),
@@ -154,14 +153,10 @@ def _bodies(side: Side) -> list[tuple[int, str]]:
         return []  # the lab is closed, or its store is gone: the page tells what happened all the same
 
 
-def _static(name: str) -> str:
-    return (files("qlab") / "static" / name).read_text(encoding="utf-8")
-
-
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return environment.from_string(_static("board.html.jinja"))
+    return environment.from_string(front.read("board.html.jinja"))
 
 
 # -- the static form --

@@ -3,12 +3,16 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 
-const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
-// As a browser would: a module, whatever a package.json around it says.
-const source = Buffer.from(read("../qlab/static/board.js")).toString("base64");
-const { KINDS, Store, at, csv, cut, default: board, empty, jobsADot, lanes, ledger, notJson, reduce, s, stateOf, tell, tellDoubles, tellTime, unpack } =
-  await import(`data:text/javascript;base64,${source}`);
+import board from "../qlab/static/board/board.mjs";
+import { jobsADot } from "../qlab/static/board/cards.mjs";
+import { notJson } from "../qlab/static/board/dispatch.mjs";
+import { ledger, tellDoubles } from "../qlab/static/board/ledger.mjs";
+import { csv } from "../qlab/static/board/records.mjs";
+import { at, cut, empty, KINDS, lanes, reduce, stateOf, unpack } from "../qlab/static/board/state.mjs";
+import { Store } from "../qlab/static/board/store.mjs";
+import { s, tell, tellTime } from "../qlab/static/board/words.mjs";
 
+const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
 const vectors = readdirSync(new URL("vectors", import.meta.url)).filter((name) => name.startsWith("trace_"));
 const load = (name) => JSON.parse(read(`vectors/${name}`));
 const traceOf = (vector) => unpack(vector.events, vector.events.texts);

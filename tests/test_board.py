@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -599,14 +597,3 @@ def test_the_vectors_are_what_python_says() -> None:
         if os.environ.get("QLAB_WRITE_VECTORS"):
             file.write_text(json.dumps(vector, separators=(",", ":")) + "\n", encoding="utf-8")
         assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(vector)), name
-
-
-def test_the_front_end() -> None:
-    node = shutil.which("node")
-    if node is None:
-        reason = "there is no node on PATH, which runs the front end's own tests"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    ran = subprocess.run([node, "--test", HERE / "board_test.mjs"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr

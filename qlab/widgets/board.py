@@ -5,8 +5,7 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from qlab import front
 from qlab.actions import ACTIONS
 from qlab.errors import QlabError, QueueClosed
 from qlab.escape import error_text
@@ -43,11 +43,6 @@ def board(lab: Lab) -> "Board":
         there.close()
     _boards[lab.name] = Board(lab)
     return _boards[lab.name]
-
-
-@cache
-def _static(name: str) -> str:
-    return (files("qlab") / "static" / name).read_text(encoding="utf-8")
 
 
 class Board(anywidget.AnyWidget):
@@ -93,7 +88,7 @@ class Board(anywidget.AnyWidget):
         }
         self._slow: dict[str, Callable[..., tuple[Any, list[bytes]]]] = {"export": self._export, "plots": self._plots}
         self._unwatch = lab.on_change(self._changed)
-        self._esm, self._css = _static("board.js"), _static("board.css")
+        self._esm, self._css = front.module(), front.read("board.css")
         super().__init__()
         self.on_msg(self._heard)
         self._let_route()

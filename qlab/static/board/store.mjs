@@ -1,0 +1,223 @@
+// What the kernel tells, kept for all views of a board. The kernel holds the truth; a page that was kept has none.
+
+import { cut, empty, reduce, unpack } from "./state.mjs";
+import { tell, tellTime } from "./words.mjs";
+import { isDouble, tellDoubles } from "./ledger.mjs";
+
+const LOGGED = 60;
+
+const newSide = () => ({ events: [], texts: [], ledger: [], seats: [], failed: [], rows: new Map(), hadRow: new Set(), doubles: [], state: empty(), past: null });
+
+/** What is known of one model, shared by all its views. Without a model it is a page that somebody kept. */
+export class Store {
+  constructor(model, told) {
+    Object.assign(this, { model, head: {}, sides: [], layout: -1, number: 0, position: null, log: [], heard: 0, running: 0 });
+    Object.assign(this, { views: new Set(), waiting: new Map(), asked: 0, hint: "", users: 0, slow: false, quiet: null });
+    this.me = Math.random().toString(36).slice(2);
+    this.listen = (content, buffers) => content?.type === "told" && this.absorb(content, buffers);
+    model?.on("msg:custom", this.listen);
+    if (told?.head) this.absorb({ ...told, whole: true });
+    if (model) this.ask("sync");
+  }
+
+  get live() { return this.model !== null; }
+  get first() { return this.sides[0]; }
+  get length() { return this.first ? this.first.events.length : 0; }
+  get past() { return this.position !== null; }
+  /** Why nothing can be done now; empty where it can. */
+  get cannot() {
+    if (this.head.closed) return "this lab is closed: run the cell that makes it again";
+    return this.past ? "you are looking at the past: press Now first, or Branch here" : "";
+  }
+  /** The moment that is shown. */
+  get now() {
+    if (!this.past) return this.head.now ?? 0;
+    return this.position === 0 ? 0 : this.first.events[this.position - 1].at;
+  }
+
+  /** Take in what is new. A message that is older than what is there adds nothing; after a gap, everything is asked for. */
+  absorb(told, buffers = []) {
+    const stale = !told.whole && told.number <= this.number;
+    if (!stale && !told.whole && told.number !== this.number + 1) this.ask("sync");
+    else if (!stale) this.take(told);
+    this.settle(told.answer, buffers);
+    this.changed();
+  }
+
+  take(told) {
+    const then = this.head.now ?? 0;
+    if (told.layout !== this.layout) {
+      Object.assign(this, { layout: told.layout, position: null, log: [] });
+      this.sides = told.sides.map(newSide);
+    }
+    this.number = told.number;
+    Object.assign(this.head, told.head);
+    told.sides.forEach((piece, i) => this.takeSide(this.sides[i], piece, i === 0 ? then : null));
+  }
+
+  takeSide(side, { events, ledger, ledger_from, ...present }, then) {
+    side.texts.push(...events.texts.slice(side.texts.length - events.texts_from));
+    const news = unpack(events, side.texts, side.events.length - events.from);
+    let moment = news.length < 500 ? then : null; // since when time has gone by untold
+    const pass = (until) => {
+      if (moment !== null && until > moment) this.note(...tellTime(side.state, moment, until));
+      moment = moment === null ? null : Math.max(moment, until);
+    };
+    const entries = ledger.slice(side.ledger.length - ledger_from);
+    side.ledger.push(...entries);
+    side.doubles.push(...entries.filter(isDouble));
+    news.forEach((event, i) => {
+      pass(event.at);
+      side.events.push(event);
+      reduce(side.state, event);
+      if (then === null || i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
+      const place = side.events.length - 1;
+      const same = { polls: event.kind === "missed" ? 1 : 0, lost: event.kind === "lost" };
+      this.note({ at: event.at, text: tell(side.events, place), ...same }, ...tellDoubles(side, place));
+    });
+    pass(this.head.now);
+    Object.assign(side, present);
+    side.rows = new Map(side.failed);
+    for (const [job] of side.failed) side.hadRow.add(job);
+  }
+
+  /** Add lines to the log of what happened. */
+  note(...lines) {
+    for (const line of lines) {
+      const last = this.log.at(-1);
+      if ((line.polls && last?.polls) || (line.lost && last?.lost)) this.log.pop(); // the line tells of those before, too
+      if (line.polls && last?.polls) Object.assign(line, { polls: last.polls + 1, text: `nobody found anything that is due, in ${last.polls + 1} polls` });
+      this.log.push(line);
+    }
+    this.log.splice(0, this.log.length - LOGGED);
+    this.heard += lines.length;
+  }
+
+  settle(answer, buffers) {
+    const done = answer && this.waiting.get(answer.id);
+    if (!done) return;
+    this.waiting.delete(answer.id);
+    if (!this.waiting.size) this.awaited(false);
+    done({ ...answer, buffers });
+  }
+
+  /** Ask the kernel to do something; the answer says how it went. Errors are in `head.problem`. */
+  ask(cmd, args = {}) {
+    const id = `${this.me}-${++this.asked}`;
+    this.hint = "";
+    return new Promise((resolve) => {
+      this.waiting.set(id, resolve);
+      this.awaited(true);
+      try {
+        this.model.send({ cmd, args, id });
+      } catch (error) {
+        this.lost(`The kernel cannot be reached (${error.message}): run the cell again.`);
+      }
+    });
+  }
+
+  /** While an answer is awaited, say so after a moment, and once more when it does not come at all. */
+  awaited(on) {
+    clearTimeout(this.timer);
+    if (!on) { this.slow = false; this.quiet = null; return; }
+    this.timer = setTimeout(() => {
+      this.slow = true;
+      this.changed();
+      this.timer = setTimeout(() => {
+        this.quiet = "The kernel has not answered for 10 s: a cell or a handler may be busy, or the kernel is gone. If it was restarted, run the cell again.";
+        this.changed();
+      }, 9500);
+    }, 500);
+  }
+
+  lost(text) {
+    this.waiting.clear();
+    this.awaited(false);
+    this.running = 0;
+    this.quiet = text;
+    this.changed();
+  }
+
+  /** Let time go by: one message in flight, none while the page is hidden. */
+  async run(speed) {
+    const run = (this.running = Date.now());
+    let last = performance.now(), left = 0;
+    while (this.running === run && this.views.size > 0) {
+      const began = performance.now();
+      left += Math.min(0.25, (began - last) / 1000) * speed();
+      last = began;
+      if (document.hidden) left = 0;
+      const seconds = Math.floor(left * 10) / 10; // round moments are easier to read
+      if (seconds > 0) {
+        left -= seconds;
+        const answer = await this.ask("run", { seconds, run });
+        if (answer.error) this.stop();
+      }
+      await new Promise((wake) => setTimeout(wake, Math.max(20, 100 - (performance.now() - began))));
+    }
+  }
+
+  stop() {
+    if (this.running) this.model.send({ cmd: "stop", args: { run: this.running } });
+    this.running = 0;
+    this.changed();
+  }
+
+  /** Look at the state after so many events; null looks at now. */
+  look(position) {
+    if (this.running) this.stop();
+    const last = this.length;
+    this.position = position === null || (position >= last && this.live) ? null : Math.max(0, Math.min(last, position));
+    this.hint = "";
+    this.heard += 1;
+    this.changed();
+  }
+
+  /** The state of a side at the moment that is shown. */
+  seen(side) {
+    if (!this.past) return { state: side.state, count: side.events.length };
+    const count = cut(this.first.events, side.events, this.position);
+    if (!side.past || side.past.count > count) side.past = { state: empty(), count: 0 };
+    while (side.past.count < count) reduce(side.past.state, side.events[side.past.count++]);
+    return side.past;
+  }
+
+  say(text) {
+    this.hint = text;
+    this.heard += 1;
+    this.changed();
+  }
+
+  /** Draw all views, once a frame. */
+  changed() {
+    if (this.frame || typeof requestAnimationFrame === "undefined") return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      for (const draw of this.views) draw();
+    });
+  }
+
+  close() {
+    this.model?.off("msg:custom", this.listen);
+    clearTimeout(this.timer);
+    this.running = 0;
+  }
+}
+
+const stores = new Map();
+
+/** Find a model's store, or make it; `release` it when it is not needed any more. */
+export function storeOf(model) {
+  const told = model.get("told");
+  if (!stores.has(told.board)) stores.set(told.board, new Store(model, told));
+  const store = stores.get(told.board);
+  store.users += 1;
+  return store;
+}
+
+export function release(store) {
+  store.users -= 1;
+  if (store.users > 0) return;
+  store.close();
+  for (const [key, value] of stores) if (value === store) stores.delete(key);
+}

@@ -52,8 +52,9 @@ def why(left: Traced, right: Traced, difference: Difference) -> str:
     """Say in words why two runs of a scenario differ at their first different event."""
     one, other = difference.left, difference.right
     if one is None or other is None:
-        longer = right if one is None else left
-        return f"the trace of {longer.driver} goes on where the other has ended"
+        longer, event = (right, other) if one is None else (left, one)
+        goes_on = f"the trace of {longer.driver} goes on where the other has ended"
+        return goes_on if event is None else f"{goes_on}: {event.says}"
     if left.order == right.order or one.kind is not Kind.RESERVED or other.kind is not Kind.RESERVED:
         return f"on {left.driver} {one.says}; on {right.driver} {other.says}"
     if right.order == "arrival":

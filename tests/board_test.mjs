@@ -199,6 +199,19 @@ test("that a job ran once more is told with who did so when", () => {
   ]);
 });
 
+test("what another driver than the first has lost has a line, too", () => {
+  const told = message(1, 0, [1]);
+  const other = (jobs) => ({ ...message(1, 0, jobs).sides[0], driver: "redis" });
+  const store = new Store(fake(), { ...told, sides: [told.sides[0], other([1, 2])] });
+  const lost = (from, jobs) => ({ ...pieces(from, jobs), kind: jobs.map(() => KINDS.indexOf("lost")) });
+  store.absorb({ ...message(2, 1, []), sides: [message(2, 1, []).sides[0], { ...other([]), events: lost(2, [1, 2]) }] });
+  assert.match(store.log.at(-1).text, /^redis: jobs 1, 2 are lost/);
+  assert.equal(store.log.filter((line) => line.lost).length, 1);
+  assert.deepEqual(lanes(store.sides[1].state, 0).lost.length, 2);
+  assert.equal(store.first.state.jobs.get(1).settled, null);
+  store.close();
+});
+
 test("the latest line says that a job ran twice, now and in the past", () => {
   const store = new Store(fake(), message(1, 0, [1]));
   const twice = message(2, 1, [2]);

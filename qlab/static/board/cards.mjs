@@ -27,7 +27,7 @@ export function ghost(state, hand, now) {
   const taken = seen && (seen.attempts !== hand.attempt || seen.settled);
   const done = seen?.settled === "lost" ? "it is lost" : seen?.settled ? "another has settled it" : "it is another's now";
   const note = taken ? done : "still works on it";
-  const when = now > hand.until ? `${about(now - hand.until)} late` : "ran out";
+  const when = seen?.settled === "lost" ? "" : now > hand.until ? `${about(now - hand.until)} late` : "ran out";
   const key = `late ${hand.job} ${hand.attempt}`;
   return { key, id: hand.job, name: seen?.name ?? "", look: "late", when, note, bar: null, attempts: hand.attempt };
 }

@@ -70,9 +70,10 @@ export class Store {
       pass(event.at);
       side.events.push(event);
       reduce(side.state, event);
-      if (then === null || i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
+      if (i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
       const place = side.events.length - 1;
-      const same = { polls: event.kind === "missed" ? 1 : 0, lost: event.kind === "lost" };
+      if (then === null) return event.kind === "lost" && this.noteLoss(present.driver ?? side.driver, event.at, tell(side.events, place));
+      const same = { polls: event.kind === "missed" ? 1 : 0, lost: event.kind === "lost" && "the first" };
       this.note({ at: event.at, text: tell(side.events, place), ...same }, ...tellDoubles(side, place));
     });
     pass(this.head.now);
@@ -81,11 +82,16 @@ export class Store {
     for (const [job] of side.failed) side.hadRow.add(job);
   }
 
+  /** Say what another driver than the first has lost: nothing else that only it does has a line. */
+  noteLoss(driver, at, text) {
+    if (at >= (this.log.at(-1)?.at ?? 0)) this.note({ at, text: `${driver}: ${text}`, lost: driver });
+  }
+
   /** Add lines to the log of what happened. */
   note(...lines) {
     for (const line of lines) {
       const last = this.log.at(-1);
-      if ((line.polls && last?.polls) || (line.lost && last?.lost)) this.log.pop(); // the line tells of those before, too
+      if ((line.polls && last?.polls) || (line.lost && last?.lost === line.lost)) this.log.pop(); // the line tells of those before, too
       if (line.polls && last?.polls) Object.assign(line, { polls: last.polls + 1, text: `nobody found anything that is due, in ${last.polls + 1} polls` });
       this.log.push(line);
     }

@@ -150,7 +150,7 @@ class Driver(ABC):
         Args:
             queue: The queue's name.
             now: The moment, in seconds.
-            retry_after: After how many seconds the reservations run out; None for never.
+            retry_after: After how many seconds, more than 0, the reservations run out; None for never.
             limit: How many jobs at the most.
 
         Returns:

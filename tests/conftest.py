@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from clusters import ClusterOfThree
+from hypothesis import HealthCheck, Phase, settings
 from misbehaving import PASSWORD, Misbehaving
 from tried import Tried
 
@@ -135,8 +136,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 _tried = pytest.StashKey[Tried]()
 _scenarios = pytest.StashKey[set[str]]()
 
+_PROGRAMS = {
+    "deadline": None,  # no speed is asserted
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],  # an example is a long program
+    "phases": set(Phase) - {Phase.explain},  # it traces every line of a program that fails, a hundred times
+}
+settings.register_profile("ci", derandomize=True, **_PROGRAMS)
+settings.register_profile("deep", print_blob=True, **_PROGRAMS)
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("deep" if config.getoption("--deep") else "ci")
     config.stash[_tried], config.stash[_scenarios] = Tried(), set()
 
 

@@ -1,10 +1,16 @@
-"""Scenarios of the bug catalogue: retry and forget."""
+"""Scenarios of the bug catalogue: retry, forget and clear."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any
 
 import pytest
-from conftest import QUEUE, outcomes, told
+from conftest import QUEUE, Snapshot, failed_one, new, outcomes, snapshot, take, told
 
-from qlab import Queue
-from qlab.driver import Counts
+from qlab import Queue, Release, SimulatedClock
+from qlab.driver import Counts, Driver
+from qlab.drivers.redis_store import RedisStore
+from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import UnknownFailedJob
 from qlab.job import Attempt
 
@@ -87,3 +93,80 @@ def test_what_is_no_id_is_refused(broken: Queue, verb: str) -> None:
         with pytest.raises(TypeError, match="is no failed job's id: use an integer, or 'all'"):
             getattr(broken, verb)(id)
     assert broken.counts() == Counts(failed=3)
+
+
+# -- forget by age --
+
+DAY = 86_400.0
+NOW = 10 * DAY
+
+
+@pytest.mark.scenario("B48")
+@pytest.mark.parametrize("apart", [1.0, 1e-6])
+@pytest.mark.parametrize("aware", [False, True])
+def test_forget_before_a_moment_takes_what_failed_at_that_very_moment(
+    driver: Driver, apart: float, aware: bool
+) -> None:
+    epoch = datetime(2026, 1, 1, tzinfo=UTC)
+    queue = Queue(driver, name=QUEUE, clock=SimulatedClock(NOW, epoch=epoch))
+    cut_off = NOW - DAY
+    for place, failed_at in enumerate((cut_off - apart, cut_off, cut_off + apart)):
+        failed_one(driver, f"{place}", now=failed_at)
+    before = epoch + timedelta(seconds=cut_off) if aware else cut_off
+    announced = queue.driver.failed_ids(QUEUE, before=cut_off)
+    assert queue.forget("all", before=before) == len(announced) == 2
+    assert [(row.name, row.failed_at) for row in queue.failed()] == [("2", cut_off + apart)]
+    assert queue.counts() == Counts(failed=1)
+    assert len(told(queue, "forgotten")) == 2
+    assert queue.forget("all", before=before) == 0
+    assert queue.forget("all", before=cut_off + apart) == 1
+
+
+@pytest.mark.scenario("B48")
+def test_forget_by_age_reaches_no_other_queue_and_goes_with_all_alone(driver: Driver) -> None:
+    queue, other = (Queue(driver, name=name, clock=SimulatedClock(NOW)) for name in (QUEUE, "other"))
+    (theirs,) = driver.push("other", [new(at=0.0)], now=0.0)
+    assert driver.fail(take(driver, queue="other"), now=0.0, attempts=1, error="boom")
+    row = failed_one(driver, now=0.0)
+    with pytest.raises(ValueError, match="before goes with 'all'"):
+        queue.forget(row.id or 0, before=NOW)
+    assert queue.forget("all", before=NOW) == 1
+    assert [row.uid for row in other.failed()] == [theirs.uid]
+
+
+# -- clear --
+
+
+def left_in_the_store(driver: Any) -> Any:
+    """What a queue still takes up in its store, but for its counters, which give no number twice."""
+    if isinstance(driver, RedisStore):
+        keys = zip(driver.key_names, driver.keys(QUEUE), strict=True)
+        return [name for name, key in keys if name != "counters" and driver._client.exists(key)]  # noqa: SLF001
+    if isinstance(driver, SqliteDriver):
+        return driver.database.use(lambda connection: connection.execute("SELECT * FROM jobs").fetchall())
+    there = driver._queues[QUEUE]  # noqa: SLF001
+    return [*there.rows, *there.uids, *there.failing, *there.retried, *chain(*vars(there.line).values())]
+
+
+@pytest.mark.scenario("B49")
+@pytest.mark.parametrize("late", ["complete", "release", "fail"])
+def test_a_cleared_queue_keeps_nothing_and_a_late_worker_changes_nothing(queue: Queue, late: str) -> None:
+    kept = failed_one(queue.driver, now=-200.0)
+    ends = {"complete": lambda job: None, "release": lambda job: Release(5.0), "fail": lambda job: 1 / 0}
+    queue.handler("A", tries=1)(ends[late])
+    queue.dispatch("A", "reserved")
+    held = queue.reserve(0.0)
+    assert held
+    queue.dispatch("A", "ready")
+    queue.dispatch_later("A", "delayed", delay=50.0)
+    assert queue.counts() == Counts(ready=1, delayed=1, reserved=1, failed=1)
+    assert queue.clear() == 3
+    assert left_in_the_store(queue.driver) == []
+    assert type(queue.finish(held, 1.0)).__name__ == "Superseded"
+    assert left_in_the_store(queue.driver) == []
+    assert snapshot(queue.driver, now=1000.0) == Snapshot(Counts(failed=1), [], [kept], None)
+    assert outcomes(queue, 1.0, 50.0, 90.0, 1000.0) == ["Idle"] * 4
+    assert queue.clear() == 0
+    assert queue.driver.recover(QUEUE, now=1000.0, force=True) == []
+    queue.dispatch("A", "next")
+    assert [(job.payload, job.id) for job in queue.jobs()] == [("next", 5)]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import racers
-from conftest import QUEUE, Snapshot, fail, failed_one, new, outcomes, push, snapshot, stores, take, told
+from conftest import QUEUE, Snapshot, fail, failed_one, new, only, outcomes, push, snapshot, stores, take, told
+from verbs import READING, WRITING, assert_sound, prepared, state
 
 from qlab import Queue, SimulatedClock, SystemClock, drivers
 from qlab.driver import Counts, Driver
@@ -282,32 +283,57 @@ def test_the_lock_of_another_process_is_waited_for(queue: Queue, path: Path) -> 
     assert [type(outcome).__name__ for outcome in said] == ["Completed"]
 
 
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+@pytest.mark.parametrize("held", ["IMMEDIATE", "EXCLUSIVE"])
 def test_a_lock_that_is_held_for_too_long_is_an_error_and_changes_nothing(
-    application: sqlite3.Connection, path: Path
+    tmp_path: Path, journal: str, held: str
 ) -> None:
-    with drivers.open(f"sqlite:///{path}?lock_wait=0.02") as impatient:
-        push(impatient, "A", "B")
-        held = take(impatient)
-        before = snapshot(impatient, now=0.0)
-        application.execute("BEGIN IMMEDIATE")
-        for use in (
-            lambda: push(impatient, "C"),
-            lambda: take(impatient),
-            lambda: impatient.complete(held, now=0.0),
-            lambda: impatient.complete_and_reserve(held, now=0.0, retry_after=90.0),
-            lambda: impatient.release(held, now=0.0),
-            lambda: impatient.extend(held, now=0.0, seconds=5.0),
-            lambda: fail(impatient, held),
-            lambda: impatient.recover(QUEUE, now=0.0, force=True),
-            lambda: impatient.clear(QUEUE, now=0.0),
-            lambda: impatient.retry(QUEUE, [1], now=0.0),
-            lambda: impatient.forget(QUEUE, [1]),
-        ):
-            with pytest.raises(DriverUnavailable, match=r"has been locked by another connection for \d+\.\d s"):
-                use()
-        assert snapshot(impatient, now=0.0) == before  # readers wait for nobody
-        application.commit()
-        assert impatient.complete(held, now=0.0)
+    path = tmp_path / "other.db"
+    url = f"sqlite:///{path}?journal={journal}&lock_wait=0.02"
+    says = rf"{path} has been locked by another connection for 0\.\d s: .*lock_wait=SECONDS"
+    with drivers.open(url) as driver, closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as application:
+        reservations = {verb: prepared(driver, verb) for verb in WRITING}
+        before = {verb: state(driver, verb) for verb in WRITING}
+        application.execute(f"BEGIN {held}")
+        for verb, use in WRITING.items():
+            with pytest.raises(DriverUnavailable, match=says):
+                use(driver, verb, reservations[verb])
+        if (journal, held) == ("DELETE", "EXCLUSIVE"):
+            for use in (*READING.values(), lambda *_: drivers.open(url)):
+                with pytest.raises(DriverUnavailable, match=says):
+                    use(driver, "push", [])
+        else:  # readers wait for nobody
+            assert {verb: state(driver, verb) for verb in WRITING} == before
+            drivers.open(url).close()
+        application.execute("ROLLBACK")
+        assert {verb: state(driver, verb) for verb in WRITING} == before
+        for verb, use in WRITING.items():
+            use(driver, verb, reservations[verb])
+            assert state(driver, verb) != before[verb]
+    assert_sound(path)
+
+
+@only("redis_zset-valkey", "redis_list-valkey")
+def test_a_table_of_failed_jobs_that_is_locked_for_too_long_takes_them_later(
+    driver: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = prepared(driver, QUEUE)
+    table = driver.failed_jobs.database()
+    table.lock_wait = 0.02
+    with closing(sqlite3.connect(table.path, timeout=0, isolation_level=None)) as application:
+        application.execute("BEGIN EXCLUSIVE")
+        assert fail(driver, held[0], error="ValueError: the handler's own")
+        assert f"{table.path} has been locked by another connection" in caplog.text
+        assert driver.counts(QUEUE, now=1.0) == Counts(ready=2, reserved=1, failed=2)
+        before = state(driver, QUEUE)
+        for verb in ("push again", "retry", "forget"):
+            with pytest.raises(DriverUnavailable, match="has been locked by another connection"):
+                WRITING[verb](driver, QUEUE, held)
+        assert state(driver, QUEUE) == before
+        application.execute("ROLLBACK")
+    assert len(driver.failed_ids(QUEUE)) == 2
+    assert state(driver, QUEUE) == before
+    assert_sound(table.path)
 
 
 def test_no_verb_leaves_a_transaction_open(driver: Driver, application: sqlite3.Connection) -> None:

@@ -194,6 +194,19 @@ def address(store: Store, servers: Servers, tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def fresh(servers: Servers, tmp_path: Path) -> Callable[[Store], str]:
+    """Makes addresses at which nobody has stored anything yet, as many as one test wants."""
+
+    def address(store: Store) -> str:
+        folder = tmp_path / f"store-{next(_numbers)}"
+        folder.mkdir()
+        server = servers[store.server].url if store.server else ""
+        return store.url.format(folder=folder, server=server, prefix=f"test-{folder.name}")
+
+    return address
+
+
+@pytest.fixture
 def open_again(address: str) -> Iterator[Callable[[], Driver]]:
     """Opens one more driver on the test's store."""
     with ExitStack() as opened:

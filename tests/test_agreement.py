@@ -1,14 +1,12 @@
 """Random programs: after each of their steps every driver says what a plain model of the contract says."""
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DRIVERS, ONE_OF_EACH, QUEUE, Servers, Store
+from conftest import DRIVERS, ONE_OF_EACH, QUEUE, Store
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -241,13 +239,11 @@ class Programs(RuleBasedStateMachine):
 
 
 class Agreement:
-    """Opens stores that nobody has used, and runs programs on them and on the model."""
+    """Runs programs on stores that nobody has used, and on the model."""
 
-    def __init__(self, servers: Servers, folder: Path, tried: Tried) -> None:
-        self.servers = servers
-        self.folder = folder
+    def __init__(self, fresh: Callable[[Store], str], tried: Tried) -> None:
+        self.fresh = fresh
         self.tried = tried
-        self.numbers = itertools.count(1)
 
     def run(self, stores: Sequence[Store], *, clock_goes_back: bool, programs: int) -> None:
         (order,) = {store.order for store in stores}
@@ -266,16 +262,13 @@ class Agreement:
         assert counted["steps of them"] > 25 * programs
 
     def open(self, store: Store) -> Side:
-        folder = self.folder / str(next(self.numbers))
-        folder.mkdir()
-        server = self.servers[store.server].url if store.server else ""
-        url = store.url.format(folder=folder, server=server, prefix=f"{self.folder.name}-{folder.name}")
-        return Side(store.name, lambda: drivers.open(url), shared=store.shared)
+        address = self.fresh(store)
+        return Side(store.name, lambda: drivers.open(address), shared=store.shared)
 
 
 @pytest.fixture
-def agreement(servers: Servers, tmp_path: Path, tried: Tried) -> Agreement:
-    return Agreement(servers, tmp_path, tried)
+def agreement(fresh: Callable[[Store], str], tried: Tried) -> Agreement:
+    return Agreement(fresh, tried)
 
 
 clocks = pytest.mark.parametrize("clock_goes_back", [False, True], ids=["steady", "clock-goes-back"])

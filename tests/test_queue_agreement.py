@@ -1,13 +1,11 @@
 """Queues on stores of one order: the same steps of their workers leave the same trace, event by event."""
 
-import itertools
 import math
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DRIVERS, ONE_OF_EACH, QUEUE, Servers, Store
+from conftest import DRIVERS, ONE_OF_EACH, QUEUE, Store
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -214,17 +212,12 @@ class Work(RuleBasedStateMachine):
 @pytest.mark.parametrize("order", ["available_at", "arrival"])
 @pytest.mark.timeout(3600)  # with --deep
 def test_queues_of_one_order_leave_the_same_trace(
-    order: str, servers: Servers, tmp_path: Path, tried: Tried, deep: bool
+    order: str, fresh: Callable[[Store], str], tried: Tried, deep: bool
 ) -> None:
     stores = [store for store in DRIVERS if store.order == order and (deep or store.name in ONE_OF_EACH)]
-    numbers = itertools.count(1)
 
     def bench(store: Store) -> Bench:
-        folder = tmp_path / str(next(numbers))
-        folder.mkdir()
-        server = servers[store.server].url if store.server else ""
-        url = store.url.format(folder=folder, server=server, prefix=f"{tmp_path.name}-{folder.name}")
-        return Bench(store.name, new_queue(drivers.open(url)))
+        return Bench(store.name, new_queue(drivers.open(fresh(store))))
 
     def count(what: str) -> None:
         for store in stores:

@@ -6,6 +6,7 @@ when its answer was there: what was told before another was asked for came first
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,11 +23,13 @@ class Record(NamedTuple):
         event: What was told. A worker that died, or whose store did not answer it, is told of as `crashed`.
         asked: Not before this moment, in seconds; in a run without concurrency, the event's place.
         told: Not after this moment, in the same unit.
+        latest: When it was told, in seconds.
     """
 
     event: Event
     asked: float
     told: float
+    latest: float
 
     def before(self, other: "Record") -> bool:
         """Tell whether this took effect before another did, whatever the order of the two in the store."""
@@ -48,16 +51,17 @@ class Journal(Trace):
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
         self._clock = clock
+        self._order = threading.Lock()
         self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - it lives as long as the journal
         super().__init__()
 
     def record(self, *fields: Any, **named: Any) -> None:
         """Add an event and write it down; its fields are those of `Event`, times in seconds."""
-        event = Event(*fields, **named)
-        super().record(*event)
-        # Rounded up, so that no answer seems to be there before it was.
-        told = from_us(us(self._clock.now()) + 1)
-        self._file.write(f"{json.dumps([told, *self[-1]])}\n".encode())
+        with self._order:
+            super().record(*fields, **named)
+            # Rounded up, so that no answer seems to be there before it was.
+            told = from_us(us(self._clock.now()) + 1)
+            self._file.write(f"{json.dumps([told, *self[-1]])}\n".encode())
 
     def close(self) -> None:
         """Close the file; the trace can still be read."""
@@ -72,7 +76,7 @@ def written(path: str | os.PathLike[str]) -> list[Record]:
 
 def sequential(events: Iterable[Event]) -> list[Record]:
     """Make the history of a run in which one thing happened after the other, such as a simulation's trace."""
-    return [Record(event, place, place) for place, event in enumerate(events)]
+    return [Record(event, place, place, event.at) for place, event in enumerate(events)]
 
 
 def joined(*parts: Iterable[Record]) -> list[Record]:
@@ -81,4 +85,4 @@ def joined(*parts: Iterable[Record]) -> list[Record]:
 
 
 def _record(told: float, at: float, kind: str, *fields: Any) -> Record:
-    return Record(Event(at, Kind(kind), *fields), at, told)
+    return Record(Event(at, Kind(kind), *fields), at, told, told)

@@ -76,7 +76,12 @@ def broken(
     stories = stories_of(history)
     found: list[Broken] = []
     for story in stories.values():
-        found += [*_duplicated(story), *_unexpected(story), *_recovered(story), *_ran_too_often(story, runs or {})]
+        found += [
+            *_duplicated(story),
+            *_unexpected(story, order),
+            *_recovered(story, order),
+            *_ran_too_often(story, runs or {}),
+        ]
     found += _told_to_nobody(stories, history)
     if left is not None:
         places = _Places(Counter(left), Counter(failed))
@@ -107,13 +112,13 @@ def _duplicated(story: Story) -> Iterator[Broken]:
                 yield Broken(Fault.DUPLICATED, job, says, first, other)
 
 
-def _unexpected(story: Story) -> Iterator[Broken]:
+def _unexpected(story: Story, order: str | None) -> Iterator[Broken]:
     job, dispatched = story.job, story.of(Kind.DISPATCHED)
     if not dispatched:
         seen = story.records[0]
         yield Broken(Fault.UNEXPECTED, job, f"job {job} was {_did(seen)}, but nobody dispatched it", None, seen)
     for first in story.reserved.get(1, [])[:1]:
-        if dispatched and first.event.at < until(dispatched[0]):
+        if dispatched and _moment(first, order) < until(dispatched[0]):
             says = f"job {job} was {_did(first)}, but was not due before {seconds(until(dispatched[0]))}"
             yield Broken(Fault.UNEXPECTED, job, says, dispatched[0], first)
     for stranger in story.strangers:
@@ -121,7 +126,7 @@ def _unexpected(story: Story) -> Iterator[Broken]:
         yield Broken(Fault.UNEXPECTED, job, says, None, stranger)
 
 
-def _recovered(story: Story) -> Iterator[Broken]:
+def _recovered(story: Story, order: str | None) -> Iterator[Broken]:
     job = story.job
     for attempt, settles in story.settled.items():
         for end in (each for each in settles if each.event.kind in ENDS):
@@ -132,13 +137,21 @@ def _recovered(story: Story) -> Iterator[Broken]:
                 yield Broken(Fault.RECOVERED, job, says, end, again)
     for held, again in zip(story.attempts, story.attempts[1:], strict=False):
         attempt = held.event.attempt
-        if again.event.attempt == attempt + 1 and again.event.at < (free := story.free_from(attempt)):
+        if again.event.attempt == attempt + 1 and _moment(again, order) < (free := story.free_from(attempt)):
             says = f"job {job} was {_did(again)}, but after attempt {attempt} was not due before {seconds(free)}"
             yield Broken(Fault.RECOVERED, job, says, held, again)
 
 
+def _moment(reserved: Record, order: str | None) -> float:
+    """Tell by when a job must have been due that somebody got.
+
+    Where the order is that of arrival, a job that was due by one clock is there for a worker that asked a bit earlier.
+    """
+    return reserved.latest if order == "arrival" else reserved.event.at
+
+
 def _ran_too_often(story: Story, runs: Mapping[int, int]) -> Iterator[Broken]:
-    ran, reserved = runs.get(story.job, 0), len(story.attempts)
+    ran, reserved = runs.get(story.job, 0), len(story.of(Kind.RESERVED))
     if ran > reserved:
         says = f"job {story.job} ran {_times(ran)}, but was reserved {_times(reserved)}"
         yield Broken(Fault.DUPLICATED, story.job, says)
@@ -165,7 +178,7 @@ def _misplaced(stories: Mapping[int, Story], places: "_Places") -> Iterator[Brok
     for job in sorted(places.left | places.failed):
         where, story = places.of(job), stories.get(job)
         if places.left[job] + places.failed[job] > 1:
-            yield Broken(Fault.DUPLICATED, job, f"job {job} is {where}")
+            yield Broken(Fault.DUPLICATED, job, f"job {job} is {where}", story.records[-1] if story else None)
         if story is None:
             yield Broken(Fault.UNEXPECTED, job, f"job {job} is {where}, but nobody dispatched it")
         elif done := story.of(Kind.COMPLETED):

@@ -279,11 +279,16 @@ def test_the_first_that_breaks_a_promise_comes_first_and_says_which_in_words() -
 # -- what overlaps --
 
 
+def told(event: Event, at: float) -> Record:
+    """An event that was told at a moment, and asked for when it says."""
+    return Record(event, event.at, at, at)
+
+
 def overlapping(*, put: float = 0.9, taken: float = 3.0) -> list[Fault]:
     """Job 2 is reserved from 1 to 2; job 1, which was due earlier, is put there before some moment, and taken later."""
     history = joined(
-        [Record(dispatched(1, 0.5), 0.5, put), Record(reserved(1, "a", taken, since=0.5), taken, 4.0)],
-        [Record(dispatched(2, 0.6), 0.6, 0.7), Record(reserved(2, "b", 1.0, since=0.6), 1.0, 2.0)],
+        [told(dispatched(1, 0.5), put), told(reserved(1, "a", taken, since=0.5), 4.0)],
+        [told(dispatched(2, 0.6), 0.7), told(reserved(2, "b", 1.0, since=0.6), 2.0)],
     )
     return [each.fault for each in broken(history, order="available_at")]
 
@@ -295,10 +300,18 @@ def test_what_overlaps_proves_no_order_and_what_does_not_does() -> None:
 
 
 def test_a_recovery_that_overlaps_a_completion_proves_nothing_and_a_later_one_does() -> None:
-    told = [Record(D1, 0.0, 0.1), Record(A1, 1.0, 1.1), Record(DONE, 2.0, 3.0)]
-    recovery = did("recovered", 1, "", 2.5, until=2.5)
-    assert broken(joined(told, [Record(recovery, 2.5, 2.6)])) == []
-    assert [each.fault for each in broken(joined(told, [Record(recovery, 3.5, 3.6)]))] == [Fault.RECOVERED]
+    ours = [told(D1, 0.1), told(A1, 1.1), told(DONE, 3.0)]
+    assert broken(joined(ours, [told(did("recovered", 1, "", 2.5, until=2.5), 2.6)])) == []
+    late = told(did("recovered", 1, "", 3.5, until=3.5), 3.6)
+    assert [each.fault for each in broken(joined(ours, [late]))] == [Fault.RECOVERED]
+
+
+def test_by_arrival_a_job_is_due_for_a_worker_that_asked_while_it_was_being_dispatched() -> None:
+    history = [told(dispatched(1, 1.1), 1.3), told(reserved(1, "a", 1.0, since=1.0), 1.2)]
+    assert broken(history, order="arrival") == []
+    assert [each.fault for each in broken(history, order="available_at")] == [Fault.UNEXPECTED]
+    early = [told(dispatched(1, 1.1), 1.3), told(reserved(1, "a", 0.9, since=0.9), 1.0)]
+    assert [each.fault for each in broken(early, order="arrival")] == [Fault.UNEXPECTED]
 
 
 # -- journals --

@@ -1,16 +1,22 @@
 """What runs in the processes that tests kill."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nursery
 
-from qlab import Queue, SimulatedClock, drivers
+from qlab import Policy, Queue, Release, SimulatedClock, SystemClock, Unknown, drivers
+from qlab.clock import pause
 from qlab.driver import Driver, Statement
 from qlab.drivers import redis_list, redis_zset, sqlite
+from qlab.errors import DriverUnavailable
 from qlab.history import Journal
 from qlab.job import Attempt
+from qlab.outcome import Idle
+from qlab.trace import Kind
+from qlab.worker import Worker
 
 IMPORTED = (redis_list, redis_zset, sqlite)
 """What a driver's address imports: here already, so that no forked process has to."""
@@ -97,3 +103,115 @@ def _stop_at_verb(driver: Driver, when: str, verb: str, stop: Callable[..., None
         stop()
 
     setattr(driver, verb, last)
+
+
+# -- to be killed at any moment --
+
+RULES = Policy(backoff=(0.05,), retry_after=0.5)
+
+
+def work(url: str, queue: str, folder: str, worker: str, *, looping: bool = False) -> None:
+    """Work a queue until killed, as a `Worker` or step by step; where the store does not answer, go on when it does."""
+    clock = SystemClock()
+    journal = Journal(Path(folder) / f"{worker}.journal", clock)
+    mortal = Queue(_opened(url), clock=clock, name=queue, policy=RULES, trace=journal)
+    give_handlers(mortal, Path(folder) / f"{worker}.runs")
+    if looping:
+        Worker(mortal, name=worker, poll=0.02).start()
+        nursery.stay_here()
+    while nursery.alive():
+        try:
+            outcome = mortal.work_once(worker=worker)
+        except DriverUnavailable as error:
+            journal.record(clock.now(), Kind.CRASHED, worker=worker, detail=str(error)[:100])
+            pause(random.uniform(0.005, 0.02))
+            continue
+        if isinstance(outcome, Unknown):
+            told = outcome.job, outcome.name, outcome.attempt, worker
+            journal.record(clock.now(), Kind.CRASHED, *told, detail=outcome.error[:100])
+        if isinstance(outcome, Idle):
+            pause(random.uniform(0.005, 0.02))
+
+
+def _opened(url: str) -> Driver:
+    """Open a driver, as soon as its store answers."""
+    while True:
+        try:
+            return drivers.open(url)
+        except DriverUnavailable:
+            if not nursery.alive():
+                raise
+            pause(0.02)
+
+
+def give_handlers(queue: Queue, runs: Path) -> None:
+    """Give a queue the handlers of a load, which write down when each run begins and when it ends."""
+
+    def write(what: str, job: Attempt) -> None:
+        with runs.open("ab", buffering=0) as file:
+            file.write(f"{what} {job.id}\n".encode())
+
+    def written_down(sort: Sort) -> Callable[[Attempt], Any]:
+        def run(job: Attempt) -> Any:
+            write("began", job)
+            returned = sort.run(job)
+            write("ended", job)
+            return returned
+
+        return run
+
+    for name, sort in SORTS.items():
+        queue.handler(name, tries=sort.tries)(written_down(sort))
+
+
+def _take_a_while(job: Attempt) -> None:
+    pause(random.uniform(0.0, 0.1))
+
+
+def _be_late(job: Attempt) -> None:
+    pause(0.7 if job.number == 1 else 0.35)  # The second is at work when the first comes too late.
+
+
+def _extend(job: Attempt) -> None:
+    for _ in range(3):
+        job.extend(0.5)
+        pause(0.02)
+
+
+def _come_back(job: Attempt) -> Release | None:
+    return Release(0.02) if job.number == 1 else None
+
+
+def _fail_twice(job: Attempt) -> None:
+    assert job.number > 2, "not yet"
+
+
+def _fail(job: Attempt) -> None:
+    raise ValueError("boom")
+
+
+class Sort(NamedTuple):
+    """A sort of job.
+
+    Attributes:
+        share: How many of a hundred there are.
+        run: Its handler.
+        runs: How often it runs by itself.
+        tries: How many attempts it has.
+    """
+
+    share: int
+    run: Callable[[Attempt], Any]
+    runs: int = 1
+    tries: int = 50
+
+
+SORTS = {
+    "is quick": Sort(30, lambda job: None),
+    "takes a while": Sort(49, _take_a_while),
+    "is late": Sort(2, _be_late),
+    "extends": Sort(5, _extend),
+    "comes back": Sort(4, _come_back, runs=2),
+    "fails at first": Sort(5, _fail_twice, runs=3),
+    "breaks": Sort(5, _fail, runs=2, tries=2),
+}

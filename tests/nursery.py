@@ -64,9 +64,16 @@ class Nursery:
 
     def close(self) -> None:
         """End it, and whatever it has forked."""
-        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
-            pipe.close()
-        assert self._process.wait(60.0) == 0
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.read()  # It ends when the last of them has ended.
+        self._process.stdout.close()
+        self._process.wait()
+
+    def die(self) -> None:
+        """Kill the nursery itself."""
+        self._process.kill()
 
     def __enter__(self) -> Self:
         return self

@@ -27,6 +27,15 @@ def nursery() -> Iterator[Nursery]:
         yield running
 
 
+def test_no_forked_process_outlives_a_nursery_that_is_killed(tmp_path: Path) -> None:
+    nursery = Nursery()
+    how = {"url": f"sqlite:///{tmp_path}/jobs.db", "queue": QUEUE, "folder": str(tmp_path), "worker": "w"}
+    for _ in range(3):
+        nursery.fork("work", **how)
+    nursery.die()
+    nursery.close()
+
+
 class Scene:
     """A queue in which one worker is killed, and a survivor in this process."""
 

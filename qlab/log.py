@@ -1,5 +1,6 @@
 """What qlab says in the log, under the name `qlab`: one line each time, and a log that goes wrong stops no worker."""
 
+import json
 import logging
 import sys
 import threading
@@ -26,6 +27,17 @@ class Log(Adapter):
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             traceback.print_exception(error, file=sys.stderr)
+
+
+def fields(**values: object) -> str:
+    """Write values as `key=value key="another value"`; those that are None are left out."""
+    return " ".join(f"{key}={_value(value)}" for key, value in values.items() if value is not None)
+
+
+def _value(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    plain = text and text.isprintable() and not any(character in text for character in ' ="')
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 log = Log(logging.getLogger("qlab"), {})

@@ -18,7 +18,7 @@ from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Registry, Tries, checked_name
 from qlab.show import Table
-from qlab.steps import Asked, Ended, Steps, never
+from qlab.steps import Asked, Ended, Steps, Told, never, nobody
 from qlab.tokens import Tokens
 from qlab.trace import Kind, Trace
 
@@ -86,6 +86,18 @@ class Queue:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._steps.policy = policy
+
+    @property
+    def log_payloads(self) -> bool:
+        """Whether the log shows payloads: a line for each outcome, at most 1,000 characters of its job's; not at first.
+
+        They may hold what no log should keep.
+        """
+        return self._steps.log_payloads
+
+    @log_payloads.setter
+    def log_payloads(self, shown: bool) -> None:
+        self._steps.log_payloads = shown
 
     @property
     def context(self) -> Any:
@@ -239,7 +251,13 @@ class Queue:
         return outcomes
 
     def work(
-        self, tell: Callable[[Outcome], object], *, worker: str = "", stopping: Asked = never, leaving: Asked = never
+        self,
+        tell: Callable[[Outcome], object],
+        *,
+        worker: str = "",
+        stopping: Asked = never,
+        leaving: Asked = never,
+        holding: Told = nobody,
     ) -> None:
         """Work until nothing is due, or until it is to stop; the loop inside a `Worker`.
 
@@ -250,12 +268,13 @@ class Queue:
             stopping: Asked between any two steps: whether to take no further job. The one in hand is finished.
             leaving: Asked before a handler is called: whether to call none any more. A job whose reservation was
                 under way is given back, its attempt stays counted.
+            holding: Told the reservation of a job before its handler is called, and None after.
 
         Raises:
             DriverUnavailable: The store did not answer, and nothing is held.
         """
         self._check_open()
-        for outcome in self._steps.drain(worker, stopping, leaving):
+        for outcome in self._steps.drain(worker, stopping, leaving, holding):
             tell(outcome)
 
     def reserve(self, now: float | None = None, *, worker: str = "") -> Reservation | None:

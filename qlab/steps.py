@@ -1,6 +1,7 @@
 """One step of a worker: reserve, run, settle, record. Everything that works a queue goes through here."""
 
 import inspect
+import logging
 import math
 import os
 import random
@@ -21,9 +22,9 @@ from qlab.errors import (
     ReplyLost,
     UnusableStore,
 )
-from qlab.escape import error_text, traceback_text
+from qlab.escape import error_text, shortened, traceback_text
 from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
-from qlab.log import log
+from qlab.log import fields, log
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
 from qlab.policy import Policy
 from qlab.registry import Registry
@@ -32,16 +33,22 @@ from qlab.trace import Kind, Trace
 
 Result = TypeVar("Result")
 Asked = Callable[[], bool]
+Told = Callable[[Reservation | None], object]
 
 _NO_ANSWER = (DriverUnavailable, UnusableStore, QueueClosed)
 _REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
+_LOGGED_PAYLOAD = 1_000  # characters
 
 
 def never() -> bool:
     """Say no, whenever asked."""
     return False
+
+
+def nobody(_: Reservation | None) -> None:
+    """Hear what a worker holds, and keep it to oneself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Steps:
         verbs: What an attempt can ask for.
         extended: Until when the reservations that were extended last, in seconds, by token.
         failed: The ids of the last 10,000 jobs that failed here, by uid.
+        log_payloads: Whether the lines of the log show payloads.
     """
 
     verbs: AttemptVerbs
@@ -84,6 +92,7 @@ class Steps:
         self._running = threading.local()
         self.extended: dict[str, float] = {}
         self.failed: dict[str, int] = {}
+        self.log_payloads = False
 
     # -- the step --
 
@@ -136,13 +145,16 @@ class Steps:
             outcome = self._tell("complete", held, Completed(*told))
         return self._record(held, outcome, worker)
 
-    def drain(self, worker: str, stopping: Asked = never, leaving: Asked = never) -> Iterator[Outcome]:
+    def drain(
+        self, worker: str, stopping: Asked = never, leaving: Asked = never, holding: Told = nobody
+    ) -> Iterator[Outcome]:
         """Work until nothing is due; each job is completed and the next reserved in one transaction or script.
 
         Args:
             worker: Who does it.
             stopping: Whether to take no further job.
             leaving: Whether to run none either: one whose reservation was under way is given back.
+            holding: Told what is in hand before its handler is called, and None after.
         """
         following: Reservation | Literal["ask"] | None = "ask"
         while True:
@@ -151,7 +163,9 @@ class Steps:
             if following is None:
                 return
             held, following = following, "ask"
+            holding(held)
             ended = Ended(Release()) if leaving() else self._run_through(held, None, worker)[0]
+            holding(None)
             if ended.error is None and not isinstance(ended.returned, Release) and not stopping():
                 outcome, following = self._complete_and_reserve(held, worker)
             else:
@@ -212,7 +226,6 @@ class Steps:
         outcome = self._tell("fail", held, failed, attempts=failed.attempt, error=text, traceback=traceback)
         if outcome is failed:
             self._remember(job)
-            log.error("job=%s handler=%s failed after %s attempts: %s", job.id, job.name, failed.attempt, text)
         return outcome
 
     def _remember(self, job: Job) -> None:
@@ -282,7 +295,24 @@ class Steps:
         if kind is not None:
             self._trace.record(outcome.at, kind, job.id, job.name, outcome.attempt, worker, until=until, detail=detail)
         self.record_wait(outcome.at, worker)
+        level = logging.ERROR if isinstance(outcome, Failed) else logging.INFO
+        if log.isEnabledFor(level):
+            log.log(level, "%s", self._line(held, outcome, worker))
         return outcome
+
+    def _line(self, held: Reservation, outcome: Settled, worker: str) -> str:
+        """Write an outcome as a line of the log."""
+        reserved_at = held.job.reserved_at
+        return fields(
+            outcome=type(outcome).__name__.lower(),
+            job=outcome.job,
+            handler=outcome.name,
+            attempt=outcome.attempt,
+            worker=worker or None,
+            took=None if reserved_at is None else round(outcome.at - reserved_at, 6),
+            error=getattr(outcome, "error", None),
+            payload=shortened(held.job.body, _LOGGED_PAYLOAD) if self.log_payloads else None,
+        )
 
     def _at(self, now: float | None) -> float:
         moment = self.clock.now() if now is None else self.clock.moment(now)

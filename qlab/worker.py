@@ -7,10 +7,13 @@ from typing import Literal, NamedTuple, Self
 from qlab.clock import Flag, duration
 from qlab.errors import QueueClosed
 from qlab.interrupts import first_interrupt
+from qlab.job import Reservation
 from qlab.log import log
 from qlab.outcome import Outcome, Unknown
 from qlab.patience import Patience
 from qlab.queue import Queue
+
+Recover = Literal["expired", "force"] | None
 
 
 class Worked(NamedTuple):
@@ -22,6 +25,31 @@ class Worked(NamedTuple):
     failed: int = 0
     superseded: int = 0
     unknown: int = 0
+
+
+class Recovery:
+    """What is made ready again before work begins: once, however many workers share it.
+
+    Args:
+        queue: The queue.
+        how: `"expired"`, `"force"` or None, as a `Worker` takes it.
+
+    Raises:
+        ValueError: `how` is none of its choices.
+    """
+
+    def __init__(self, queue: Queue, how: "Recover") -> None:
+        if how not in ("expired", "force", None):
+            raise ValueError(f"recover is {how!r}: use 'expired', 'force' or None")
+        self._queue, self._how = queue, how
+        self._lock = threading.Lock()
+
+    def make(self) -> None:
+        """Recover, where that is still to do; others wait meanwhile, for no job may be taken before."""
+        with self._lock:
+            if self._how is not None:
+                self._queue.recover(force=self._how == "force")
+                self._how = None
 
 
 class Worker:
@@ -39,7 +67,7 @@ class Worker:
         jitter: By which share of itself each wait is made longer or shorter, from 0 to 1: without, workers bunch.
         recover: What it makes ready again before it begins: `"expired"` what has run out, as `Queue.recover()` does;
             `"force"` every reservation, as `Queue.recover(force=True)` does, which robs each worker that is alive: only
-            for a process that is alone; None nothing.
+            for a process that is alone; None nothing. Workers that are given the same `Recovery` do it once for all.
 
     Attributes:
         name: What the trace and the log call it.
@@ -55,17 +83,16 @@ class Worker:
         name: str = "",
         poll: float = 1.0,
         jitter: float = 0.5,
-        recover: Literal["expired", "force"] | None = "expired",
+        recover: Recover | Recovery = "expired",
     ) -> None:
         if not isinstance(queue, Queue):
             raise TypeError(f"a worker works a Queue, not {queue!r}")
-        if recover not in ("expired", "force", None):
-            raise ValueError(f"recover is {recover!r}: use 'expired', 'force' or None")
         self.name = name
         self._queue = queue
-        self._recover = recover
+        self._recovery = recover if isinstance(recover, Recovery) else Recovery(queue, recover)
         self._patience = Patience(poll, jitter, name)
         self._tally: Counter[str] = Counter()
+        self._in_hand: Reservation | None = None
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping, self._left, self._ended = Flag(), Flag(), Flag()
@@ -74,6 +101,11 @@ class Worker:
     def worked(self) -> Worked:
         """What it has done so far."""
         return Worked(*(self._tally[how] for how in Worked._fields))
+
+    @property
+    def in_hand(self) -> Reservation | None:
+        """The reservation of the job whose handler runs; None where none does."""
+        return self._in_hand
 
     def run(self) -> Worked:
         """Work until `stop` is called, or the queue is closed.
@@ -102,6 +134,10 @@ class Worker:
         self._engage(thread)
         thread.start()
         return self
+
+    def ask_to_stop(self) -> None:
+        """Let the job in hand be finished and no other be taken, and wait for nothing; a signal's handler may ask."""
+        self._stopping.set()
 
     def stop(self, timeout: float | None = None) -> bool:
         """Let the job in hand be finished and no other be taken, and wait for that; from any thread, for good.
@@ -153,7 +189,13 @@ class Worker:
         """Work until nothing is due, and tell how many seconds to wait."""
         try:
             self._boot()
-            self._queue.work(self._count, worker=self.name, stopping=self._stopping.is_set, leaving=self._left.is_set)
+            self._queue.work(
+                self._count,
+                worker=self.name,
+                stopping=self._stopping.is_set,
+                leaving=self._left.is_set,
+                holding=self._hold,
+            )
         except QueueClosed:
             log.warning("worker=%s: its queue is closed, so it ends", self.name)
             self._stopping.set()
@@ -164,9 +206,10 @@ class Worker:
         return self._patience.idle()
 
     def _boot(self) -> None:
-        if self._recover is not None:
-            self._queue.recover(force=self._recover == "force")
-            self._recover = None
+        self._recovery.make()
+
+    def _hold(self, held: Reservation | None) -> None:
+        self._in_hand = held
 
     def _count(self, outcome: Outcome) -> None:
         self._tally[type(outcome).__name__.lower()] += 1

@@ -1,6 +1,7 @@
 """The queue: steps of a worker, what handlers may do, and what is told of it."""
 
 import asyncio
+import json
 import logging
 import math
 import threading
@@ -1050,8 +1051,64 @@ def test_the_last_failure_is_logged_as_an_error(queue: Queue, caplog: pytest.Log
     queue.work_once(10.0)
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "qlab")
-    assert record.getMessage() == "job=1 handler=A failed after 2 attempts: ZeroDivisionError: division by zero"
+    assert record.getMessage() == (
+        'outcome=failed job=1 handler=A attempt=2 took=0 error="ZeroDivisionError: division by zero"'
+    )
     assert "secret" not in caplog.text
+
+
+def test_each_outcome_is_a_line_of_the_log_without_its_payload_unless_that_was_asked_for(
+    queue: Queue, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qlab")
+
+    @queue.handler("a b", tries=2)
+    def handler(job: Attempt) -> Release | None:
+        clock.advance(0.5)
+        if job.payload["n"] == 1:
+            raise ValueError('say "x=1"')
+        return Release(5.0) if job.payload["n"] == 2 else None
+
+    for n in (0, 1, 2):
+        queue.dispatch("a b", {"n": n, "secret": 'x="y"'})
+    queue.drain(worker="w1")
+    assert [record.getMessage() for record in caplog.records] == [
+        'outcome=completed job=1 handler="a b" attempt=1 worker=w1 took=0.5',
+        'outcome=retrying job=2 handler="a b" attempt=1 worker=w1 took=0.5 error="ValueError: say \\"x=1\\""',
+        'outcome=released job=3 handler="a b" attempt=1 worker=w1 took=0.5',
+    ]
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
+    caplog.clear()
+    queue.log_payloads = True
+    clock.advance(10.0)
+    queue.work_once(worker="w1")
+    (line,) = caplog.messages
+    assert line.startswith('outcome=released job=3 handler="a b" attempt=2 worker=w1 took=0.5 payload="{')
+    assert json.loads(json.loads(line.partition("payload=")[2])) == {"n": 2, "secret": 'x="y"'}
+
+
+def test_that_a_worker_came_too_late_is_logged_too(
+    queue: Queue, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qlab")
+    queue.handler("A")(lambda job: None)
+    queue.dispatch("A")
+    held = queue.reserve()
+    assert held is not None
+    clock.advance(90.0)
+    assert queue.reserve() is not None
+    queue.finish(held, worker="late")
+    assert caplog.messages == ["outcome=superseded job=1 handler=A attempt=1 worker=late took=90"]
+
+
+def test_a_handler_s_name_forges_no_field_and_no_line_of_the_log(
+    queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qlab")
+    queue.handler('x\noutcome=failed "y"')(lambda job: None)
+    queue.dispatch('x\noutcome=failed "y"')
+    queue.work_once()
+    assert caplog.messages == ['outcome=completed job=1 handler="x\\noutcome=failed \\"y\\"" attempt=1 took=0']
 
 
 def test_a_failure_that_came_too_late_is_not_logged(queue: Queue, caplog: pytest.LogCaptureFixture) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qlab.queue import Queue
     from qlab.scenario import Scenario
     from qlab.simulation import Run, simulate
+    from qlab.team import workers
     from qlab.trace import Event, Trace
     from qlab.worker import Worker
 
@@ -57,6 +58,7 @@ __all__ = [
     "frames",
     "plots",
     "simulate",
+    "workers",
 ]
 
 _MODULES = ("drivers", "frames", "plots")
@@ -71,6 +73,7 @@ _NAMES = {
     "queue": ("Queue",),
     "scenario": ("Scenario",),
     "simulation": ("Run", "simulate"),
+    "team": ("workers",),
     "trace": ("Event", "Trace"),
     "worker": ("Worker",),
 }

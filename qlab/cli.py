@@ -18,6 +18,7 @@ from qlab import __version__
 from qlab.clock import SimulatedClock, SystemClock, from_us, us
 from qlab.errors import QlabError, UnknownFailedJob, UnusableStore
 from qlab.escape import printable, shortened, without_password
+from qlab.work_command import work
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -421,7 +422,9 @@ def _print(lines: Iterable[str]) -> None:
         click.echo(printable(line))
 
 
-# -- lab --
+# -- work and lab --
+
+main.add_command(work)
 
 
 @main.command(epilog=_example("qlab lab my-notebooks --no-browser"))

@@ -267,5 +267,10 @@ def _check_store(queue: Queue) -> None:
 
 def _function(name: str) -> Callable[[Queue], object]:
     module, _, function = name.partition(":")
+    if module == "__main__":
+        raise ValueError(
+            f"handlers is {name!r}: worker processes do not see what a notebook or a script defines; move the function "
+            "into a module (%%writefile shop.py in a cell), and write 'shop:register'"
+        )
     found: Callable[[Queue], object] = getattr(import_module(module), function)
     return found

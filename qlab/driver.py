@@ -116,6 +116,11 @@ class Driver(ABC):
         """What is really behind it: product, version and settings, such as `SQLite 3.40.1, WAL, synchronous=NORMAL`."""
 
     @property
+    def private(self) -> bool:
+        """Whether only this process sees the store, or the store ends with it."""
+        return False
+
+    @property
     @abstractmethod
     def durability(self) -> Durability:
         """What the store promises about jobs that it has answered for."""

@@ -43,6 +43,10 @@ class UnknownHandler(QlabError, LookupError):
     """No handler is registered under this name."""
 
 
+class UnknownQueue(QlabError, LookupError):
+    """No queue is found under this name."""
+
+
 class UnknownFailedJob(QlabError, LookupError):
     """No failed job has this id in this queue."""
 

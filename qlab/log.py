@@ -29,6 +29,18 @@ class Log(Adapter):
             traceback.print_exception(error, file=sys.stderr)
 
 
+def to_stderr(*, quiet: bool) -> None:
+    """Show the log on the standard error, unless the application has made other arrangements.
+
+    Args:
+        quiet: Whether to show warnings and errors only.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logger = logging.getLogger("qlab")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
 def fields(**values: object) -> str:
     """Write values as `key=value key="another value"`; those that are None are left out."""
     return " ".join(f"{key}={_value(value)}" for key, value in values.items() if value is not None)

@@ -100,7 +100,7 @@ def _open_redis(url: str) -> Driver:
     options = _options(url, "redis")
     layout = _layout(options, url)
     failed_jobs = _absolute(options.get("failed_jobs", "sqlite:///qlab.db"))
-    return _connect(url, options, layout, failed_jobs, lambda: None)
+    return _connect(url, options, layout, failed_jobs, None)
 
 
 def _open_embedded(url: str) -> Driver:
@@ -132,7 +132,9 @@ def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str
         raise
 
 
-def _connect(url: str, options: dict[str, str], layout: str, failed_jobs: str, on_close: Callable[[], None]) -> Driver:
+def _connect(
+    url: str, options: dict[str, str], layout: str, failed_jobs: str, on_close: Callable[[], None] | None
+) -> Driver:
     require_redis()
     import redis
 

@@ -46,6 +46,10 @@ class MemoryDriver(StagedFailures):
         return "memory" if self.order == "available_at" else "memory, order=arrival"
 
     @property
+    def private(self) -> bool:
+        return True
+
+    @property
     def durability(self) -> Durability:
         return Durability("everything: the jobs are in the worker's process", "everything", "everything")
 

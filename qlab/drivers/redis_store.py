@@ -42,7 +42,7 @@ class RedisStore(StagedFailures):
         failed_jobs: The table for failed jobs, as `sqlite:///path`.
         prefix: What every key starts with; with `APP_ENV=production` it must be given.
         url: The address that opens the same store again.
-        on_close: What else ends with the driver, such as an embedded server.
+        on_close: What else ends with the driver: its own embedded server.
 
     Raises:
         ValueError: The prefix is none.
@@ -59,7 +59,7 @@ class RedisStore(StagedFailures):
         failed_jobs: str = "sqlite:///qlab.db",
         prefix: str | None = None,
         url: str | None = None,
-        on_close: Callable[[], None] = lambda: None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.prefix = check_prefix(prefix)
         super().__init__(FailedJobs(failed_jobs))
@@ -96,6 +96,11 @@ class RedisStore(StagedFailures):
         if told.get("appendonly") == "yes":
             return f"AOF {told.get('appendfsync')}"
         return f"snapshots ({told['save']})" if told.get("save") else "no persistence"
+
+    @property
+    def private(self) -> bool:
+        """Whether the server ends with this process."""
+        return self._on_close is not None
 
     @property
     def durability(self) -> Durability:
@@ -187,7 +192,8 @@ class RedisStore(StagedFailures):
             self._closed = True
             self._client.close()
             self.failed_jobs.close()
-            self._on_close()
+            if self._on_close:
+                self._on_close()
 
     # -- staged failures --
 

@@ -62,6 +62,10 @@ class SqliteDriver(Driver):
         return self.database.description
 
     @property
+    def private(self) -> bool:
+        return self.database.path == MEMORY
+
+    @property
     def durability(self) -> Durability:
         if self.database.path == MEMORY:
             return Durability("everything: the jobs are in the worker's process", "everything", "everything")

@@ -277,6 +277,29 @@ def test_check_looks_at_every_page(driver: Driver, client: redis.Redis) -> None:
     assert {"job 77 has no payload", "job 1100 has no payload"} <= set(problems)
 
 
+ENDS: dict[str, Callable[[Driver, Reservation], Any]] = {
+    "complete": lambda driver, held: driver.complete(held, now=10.0),
+    "extend": lambda driver, held: driver.extend(held, now=10.0, seconds=90.0),
+    "clear": lambda driver, held: driver.clear("broken", now=10.0),
+}
+
+
+@only(*LIST)
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_check_names_a_run_out_reservation_that_is_none(driver: Driver, client: redis.Redis, end: Any) -> None:
+    assert isinstance(driver, RedisStore)
+    push(driver, "a", "b", queue="broken")
+    _, appended = driver.reserve("broken", now=0.0, retry_after=10.0, limit=2)
+    take(driver, now=10.0, queue="broken")
+    run_out = driver.keys("broken")[driver.key_names.index("run_out")]
+    left = dict(client.zrange(run_out, 0, -1, withscores=True))
+    assert len(left) == 1
+    assert end(driver, appended)
+    assert driver.check("broken", now=10.0) == []
+    client.zadd(run_out, left)
+    assert driver.check("broken", now=10.0) == ["job 2 is in RUN_OUT without a reservation that has run out"]
+
+
 @only(*ZSET)
 def test_a_reservation_out_of_its_set_is_never_invisible_for_ever(driver: Driver, client: redis.Redis) -> None:
     assert isinstance(driver, RedisStore)

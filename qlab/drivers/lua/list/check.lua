@@ -26,6 +26,12 @@ if page[1] == '0' then
   for name, count in pairs({BODIES = redis.call('HLEN', BODIES), UIDS = redis.call('HLEN', UIDS)}) do
     if count ~= rows then table.insert(found, name .. ' has ' .. count .. ' entries for ' .. rows .. ' jobs') end
   end
+  for _, member in ipairs(redis.call('ZRANGE', RUN_OUT, 0, -1)) do
+    local row = load(id_at(member))
+    if not (row and row.token and place(row) == member and listed[item(row)]) then
+      table.insert(found, 'job ' .. id_at(member) .. ' is in RUN_OUT without a reservation that has run out')
+    end
+  end
 end
 table.insert(found, 1, page[1])
 return found

@@ -101,11 +101,13 @@ class Driver(ABC):
         name: The family: `memory`, `sqlite`, `redis_list` or `redis_zset`.
         order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody
             polls.
+        wakes: Whether `wait` can be woken.
     """
 
     url: str
     name: str
     order: str = "available_at"
+    wakes: bool = False
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[Statement], None]] = []
@@ -276,6 +278,29 @@ class Driver(ABC):
     @abstractmethod
     def check(self, queue: str, *, now: float) -> list[str]:
         """Say in words what is inconsistent in the store; an empty list is a sound store."""
+
+    # -- waiting --
+
+    def wait(self, queue: str, seconds: float) -> bool:  # noqa: ARG002 - for those that wake
+        """Wait, in real time, until a job has become ready since somebody last found none: by any verb but by time.
+
+        It is a hint, never more: who is woken may find nothing, and who is not must ask now and then all the same, for
+        jobs that fall due, reservations that run out, and tokens that died with whoever had taken them.
+
+        Args:
+            queue: The queue's name.
+            seconds: For how long at the most; it may be less.
+
+        Returns:
+            Whether it was woken; of several that wait, about as many are as jobs became ready.
+
+        Raises:
+            ValueError: This store can wake nobody.
+        """
+        raise ValueError(
+            f"{self.name} cannot wake a worker, since no process is told of what another one commits, and to ask its "
+            'file again and again is polling: use wait="poll" with a shorter poll, or a redis:// address'
+        )
 
     # -- life --
 

@@ -41,6 +41,11 @@ class Patience:
         self._gone_at: float | None = None
         self._next = FIRST_WAIT
 
+    @property
+    def gone(self) -> bool:
+        """Whether the store is away."""
+        return self._gone_at is not None
+
     def idle(self) -> float:
         """Tell how many seconds to wait where nothing is due."""
         return self._varied(self.poll)

@@ -277,6 +277,24 @@ class Queue:
         for outcome in self._steps.drain(worker, stopping, leaving, holding):
             tell(outcome)
 
+    def wait(self, seconds: float) -> bool:
+        """Wait, in real time, until a job may have become ready since somebody last found none.
+
+        For a worker that finds nothing due. A hint, no promise: who is woken may find nothing, and a job that falls due
+        by time, or whose reservation runs out, wakes nobody.
+
+        Args:
+            seconds: For how long at the most; it may be less.
+
+        Returns:
+            Whether it was woken.
+
+        Raises:
+            ValueError: The store can wake nobody: SQLite.
+        """
+        self._check_open()
+        return self.driver.wait(self.name, duration(seconds, "wait"))
+
     def reserve(self, now: float | None = None, *, worker: str = "") -> Reservation | None:
         """Reserve the next due job and stop there, as a worker does that is about to run it.
 

@@ -94,7 +94,7 @@ def workers(queue: Queue, count: int, *, name: str = "worker", recover: Recover 
         count: How many, from 1.
         name: What they are called: `worker-1`, `worker-2` and so on.
         recover: What is made ready again before they begin, as a `Worker` takes it.
-        **how: What else a `Worker` takes: `poll`, `jitter`.
+        **how: What else a `Worker` takes: `poll`, `jitter`, `wait`.
 
     Returns:
         The workers, to be started with `with` or `start`.

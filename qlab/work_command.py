@@ -43,6 +43,13 @@ Example:
     metavar="SECONDS",
     help="After how long a worker asks again where nothing is due.",
 )
+@click.option(
+    "--wait",
+    type=click.Choice(["poll", "notify"]),
+    default="poll",
+    show_default=True,
+    help="Whether the store is to wake workers before that, as Redis can.",
+)
 @click.option("--name", default="worker", show_default=True, help="What the log calls them: NAME-1, NAME-2, ...")
 @click.option(
     "--recover/--no-recover",

@@ -4,15 +4,17 @@ import threading
 from collections import Counter
 from typing import Literal, NamedTuple, Self
 
-from qlab.clock import Flag, duration
+from qlab.clock import Flag, duration, monotonic
 from qlab.errors import QueueClosed
+from qlab.escape import error_text
 from qlab.interrupts import first_interrupt
 from qlab.job import Reservation
 from qlab.log import log
 from qlab.outcome import Outcome, Unknown
-from qlab.patience import Patience
+from qlab.patience import LONGEST_WAIT, Patience
 from qlab.queue import Queue
 
+_DEAF = 0.5  # seconds: while it waits for its store a worker hears nothing else
 Recover = Literal["expired", "force"] | None
 
 
@@ -68,12 +70,16 @@ class Worker:
         recover: What it makes ready again before it begins: `"expired"` what has run out, as `Queue.recover()` does;
             `"force"` every reservation, as `Queue.recover(force=True)` does, which robs each worker that is alive: only
             for a process that is alone; None nothing. Workers that are given the same `Recovery` do it once for all.
+        wait: What it waits for where nothing is due: `"poll"` for its poll only; `"notify"` also for the store to tell
+            that a job became ready, which Redis and memory can. The poll stays the longest wait: nobody is woken where
+            a job falls due by time or a reservation runs out. It then hears a `stop` within half a second.
 
     Attributes:
         name: What the trace and the log call it.
 
     Raises:
-        ValueError: `poll` is not above 0, `jitter` is not from 0 to 1, or `recover` is none of its choices.
+        ValueError: `poll` is not above 0, `jitter` is not from 0 to 1, `recover` or `wait` is none of its choices, or
+            the store can wake nobody.
     """
 
     def __init__(
@@ -84,10 +90,16 @@ class Worker:
         poll: float = 1.0,
         jitter: float = 0.5,
         recover: Recover | Recovery = "expired",
+        wait: Literal["poll", "notify"] = "poll",
     ) -> None:
         if not isinstance(queue, Queue):
             raise TypeError(f"a worker works a Queue, not {queue!r}")
+        if wait not in ("poll", "notify"):
+            raise ValueError(f"wait is {wait!r}: use 'poll' or 'notify'")
+        if wait == "notify" and not queue.driver.wakes:
+            queue.driver.wait(queue.name, 0.0)  # which says why not
         self.name = name
+        self._wait, self._said = wait, False
         self._queue = queue
         self._recovery = recover if isinstance(recover, Recovery) else Recovery(queue, recover)
         self._patience = Patience(poll, jitter, name)
@@ -181,7 +193,7 @@ class Worker:
     def _work(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._stopping.wait(self._round())
+                self._rest(self._round())
         finally:
             self._ended.set()
 
@@ -204,6 +216,25 @@ class Worker:
         if not self._stopping.is_set():
             self._patience.answered()
         return self._patience.idle()
+
+    def _rest(self, seconds: float) -> None:
+        if self._wait == "poll" or self._patience.gone:
+            self._stopping.wait(seconds)
+            return
+        until = monotonic() + seconds
+        try:
+            while not self._stopping.is_set() and (left := until - monotonic()) > 0:
+                woken = self._queue.wait(min(left, _DEAF))
+                self._said = False
+                if woken:
+                    return
+        except QueueClosed:
+            return  # which the next round tells
+        except Exception as error:  # noqa: BLE001 - as above
+            if not self._said:
+                log.warning("worker=%s: it cannot be woken, so it polls: %s", self.name, error_text(error))
+                self._said = True
+            self._stopping.wait(min(seconds, LONGEST_WAIT))
 
     def _boot(self) -> None:
         self._recovery.make()

@@ -42,8 +42,8 @@ class Process:
     """What a worker process does with the orders that it gets.
 
     Args:
-        setup: The `target` as `MODULE:QUEUE`; `name`, `poll` and `recover` of the `Worker`; the `grace` in seconds;
-            `unfinished`, which is `release` or `expire`; whether to `log_payloads`, and whether to be `quiet`.
+        setup: The `target` as `MODULE:QUEUE`; `name`, `poll`, `wait` and `recover` of the `Worker`; the `grace` in
+            seconds; `unfinished`, which is `release` or `expire`; whether to `log_payloads`, and whether to be `quiet`.
         tell: What takes its messages.
     """
 
@@ -70,7 +70,7 @@ class Process:
             self._tell("refused", str(error))
             return _REFUSED
         queue.log_payloads = setup["log_payloads"]
-        how = {name: setup[name] for name in ("name", "poll", "recover")}
+        how = {name: setup[name] for name in ("name", "poll", "wait", "recover")}
         worker = _Telling(queue, lambda: self._tell("ready"), **how)
         with self._guard:
             self._worker = worker

@@ -77,6 +77,16 @@ def slot_of(driver: RedisStore, queue: str) -> int:
 # -- queues and nodes --
 
 
+def test_a_worker_is_woken_by_the_node_that_has_its_queue(driver: Driver) -> None:
+    assert isinstance(driver, RedisStore)
+    for node in range(3):
+        queue = queue_on(driver, node)
+        push(driver, "a", queue=queue)
+        assert driver.wait(queue, 30.0)
+        assert not driver.wait(queue, 0.01)
+        driver.delete(queue)
+
+
 @on_every_server
 @pytest.mark.scenario("B70")
 def test_every_verb_works_for_queues_on_every_node(driver: Driver, cluster: ClusterOfThree) -> None:

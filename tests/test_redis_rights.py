@@ -108,6 +108,20 @@ def test_a_user_reaches_no_prefix_but_its_own(server: EmbeddedServer, other: str
                 act()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_worker_is_woken_with_one_right_more(server: EmbeddedServer, layout: str, tmp_path: Path) -> None:
+    for rights in ([*RIGHTS, "BLPOP"], RIGHTS):
+        with redis.Redis(unix_socket_path=server.socket) as client:
+            let_in(client, rights, "own")
+        with drivers.open(address(server.socket, layout, tmp_path)) as driver:
+            push(driver, "a")
+            if "BLPOP" in rights:
+                assert driver.wait(QUEUE, 1.0)
+            else:
+                with pytest.raises(DriverUnavailable, match="this user may not do that.*blpop"):
+                    driver.wait(QUEUE, 1.0)
+
+
 def on_each(cluster: ClusterOfThree, act: Callable[[Any], object]) -> None:
     for node in cluster.nodes:
         with redis.Redis(unix_socket_path=node.socket) as client:

@@ -29,6 +29,7 @@ class MemoryDriver(StagedFailures):
     """
 
     name = "memory"
+    wakes = True
 
     def __init__(self, order: str = "available_at") -> None:
         if order not in ("available_at", "arrival"):
@@ -73,6 +74,8 @@ class MemoryDriver(StagedFailures):
 
             while more and len(reservations) < limit:
                 more = there.line.take(moment, there.rows, limit - len(reservations), reserve)
+            if limit and not reservations:
+                there.tokens = 0  # of jobs that are gone
         return reservations
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
@@ -131,6 +134,7 @@ class MemoryDriver(StagedFailures):
             there.rows.clear()
             there.uids.clear()
             there.line = type(there.line)()
+            there.tokens = 0
             return cleared
 
     def counts(self, queue: str, *, now: float) -> Counts:
@@ -163,8 +167,20 @@ class MemoryDriver(StagedFailures):
                 if (row.reserved_at is None) != (row.token is None)
             ]
 
+    def wait(self, queue: str, seconds: float) -> bool:
+        with self._lock:
+            there = self._queue(queue)
+            woken = there.awake.wait_for(lambda: there.tokens or self._closed, seconds)
+            if self._closed:
+                raise QueueClosed()
+            there.tokens -= bool(woken)
+            return bool(woken)
+
     def close(self) -> None:
         self._closed = True
+        with self._lock:
+            for there in self._queues.values():
+                there.awake.notify_all()
         self.failed_jobs.close()
 
     # -- staged failures --
@@ -221,7 +237,9 @@ class MemoryDriver(StagedFailures):
             raise QueueClosed()
         there = self._queues.get(queue)
         if there is None:
-            there = self._queues[queue] = _Queue(_ByTime() if self.order == "available_at" else _ByArrival())
+            there = self._queues[queue] = _Queue(
+                _ByTime() if self.order == "available_at" else _ByArrival(), self._lock
+            )
         return there
 
 
@@ -257,12 +275,13 @@ def _place(row: _Row) -> tuple[int, int]:
 class _Queue:
     """One queue's rows, their line, and the failures on their way to the table."""
 
-    def __init__(self, line: "_ByTime | _ByArrival") -> None:
+    def __init__(self, line: "_ByTime | _ByArrival", lock: "threading.RLock") -> None:
         self.line = line
         self.rows: dict[int, _Row] = {}
         self.uids: dict[str, int] = {}
         self.failing: dict[str, Failing] = {}
         self.retried: set[str] = set()
+        self.tokens, self.awake = 0, threading.Condition(lock)
         self._last_id = 0
         self._last_seq = 0
 
@@ -276,6 +295,7 @@ class _Queue:
         self.line.put(row, available_at, row.seq, now)
         self.rows[row.id] = row
         self.uids[row.uid] = row.id
+        self._awaken(now, available_at)
         return row.job(queue)
 
     def reserve(self, row: _Row, now: int, deadline: int, token: str, queue: str) -> Reservation:
@@ -288,6 +308,7 @@ class _Queue:
     def wait(self, row: _Row, now: int, available_at: int) -> None:
         self.line.put(row, available_at, self._next_seq(), now)
         row.reserved_at = row.token = None
+        self._awaken(now, available_at)
 
     def held(self, reservation: Reservation) -> _Row | None:
         row = self.rows.get(reservation.job.id)
@@ -295,6 +316,11 @@ class _Queue:
 
     def drop(self, row: _Row) -> None:
         del self.rows[row.id], self.uids[row.uid]
+
+    def _awaken(self, now: int, available_at: int) -> None:
+        if available_at <= now and self.tokens < AT_ONCE:
+            self.tokens += 1
+            self.awake.notify()
 
     def _next_seq(self) -> int:
         self._last_seq += 1

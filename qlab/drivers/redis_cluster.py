@@ -13,7 +13,7 @@ from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, MovedError
 
 _REDIRECTIONS = 5
-_KEY_AT = {"EVALSHA": 3, "EVAL": 3, "SMEMBERS": 1, "SREM": 1, "UNLINK": 1}
+_KEY_AT = {"EVALSHA": 3, "EVAL": 3, "SMEMBERS": 1, "SREM": 1, "UNLINK": 1, "BLPOP": 1}
 _NO_ANSWER = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
 
 

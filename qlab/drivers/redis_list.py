@@ -14,6 +14,7 @@ The keys of a queue, each `prefix:{queue}:list:` and
 | delayed | sorted set | `seq:id` of what is available later, by that moment |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
 | run_out | sorted set | `seq:id` of run-out reservations that stand in `ready` while their tokens are still good |
+| wake | list | tokens, at most 100, for workers that wait for one: jobs became ready since a worker last found none |
 
 Its order differs from the contract's where nobody polls between two due times, or where a clock goes back: what is
 appended first goes first. A call appends at most 100 jobs that have fallen due.
@@ -28,4 +29,16 @@ class RedisListDriver(RedisStore):
     name = "redis_list"
     order = "arrival"
     layout = "list"
-    key_names = ("counters", "rows", "bodies", "uids", "failing", "retried", "ready", "delayed", "reserved", "run_out")
+    key_names = (
+        "counters",
+        "rows",
+        "bodies",
+        "uids",
+        "failing",
+        "retried",
+        "ready",
+        "delayed",
+        "reserved",
+        "run_out",
+        "wake",
+    )

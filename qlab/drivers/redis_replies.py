@@ -63,6 +63,14 @@ def moment(reply: Any) -> int | None:
     return None if reply is None else int(float(text(reply)))
 
 
+def woken(reply: Any) -> bool:
+    """Read whether a token came, as `[key, token]`."""
+    if reply is None:
+        return False
+    _, token = reply
+    return text(token) == ""
+
+
 def three(reply: Any) -> tuple[int, int, int]:
     """Read three numbers."""
     first, second, third = listed(reply)

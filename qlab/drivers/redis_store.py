@@ -49,6 +49,7 @@ class RedisStore(StagedFailures):
         DriverUnavailable: The server does not answer.
     """
 
+    wakes = True
     layout: ClassVar[str]
     key_names: ClassVar[tuple[str, ...]]
 
@@ -65,7 +66,9 @@ class RedisStore(StagedFailures):
         super().__init__(FailedJobs(failed_jobs))
         if isinstance(client, redis.RedisCluster):
             client = client.get_redis_connection(client.get_default_node())
-        self._client: redis.Redis | Cluster = _own(client)
+        own = _own(client)
+        self._client: redis.Redis | Cluster = own
+        self._reply_wait: float = own.connection_pool.connection_kwargs["socket_timeout"]
         self._on_close = on_close
         self._tokens = Tokens()
         self._closed = False
@@ -182,6 +185,11 @@ class RedisStore(StagedFailures):
 
     def check(self, queue: str, *, now: float) -> list[str]:
         return list(self._pages("check", queue, redis_replies.text))
+
+    def wait(self, queue: str, seconds: float) -> bool:
+        longest = self._reply_wait / 2  # A server that is silent for longer than the whole of it counts as away.
+        asked = f"{max(0.001, min(seconds, longest)):.3f}"
+        return self._ask("BLPOP", self._key(queue, "wake"), asked, read=redis_replies.woken)
 
     def delete(self, queue: str) -> None:
         """Delete every key of a queue, its counters and unwritten failures too: for a queue made for an experiment."""

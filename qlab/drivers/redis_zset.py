@@ -12,6 +12,7 @@ The keys of a queue, each `prefix:{queue}:zset:` and
 | retried | set | rows of failed_jobs that were retried and not yet deleted, as `file:id:uid` |
 | available | sorted set | `seq:id` of every job, by the moment from which it may be reserved |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
+| wake | list | tokens, at most 100, for workers that wait for one: jobs became ready since a worker last found none |
 """
 
 from qlab.drivers.redis_store import RedisStore
@@ -22,4 +23,4 @@ class RedisZsetDriver(RedisStore):
 
     name = "redis_zset"
     layout = "zset"
-    key_names = ("counters", "rows", "bodies", "uids", "failing", "retried", "available", "reserved")
+    key_names = ("counters", "rows", "bodies", "uids", "failing", "retried", "available", "reserved", "wake")

@@ -54,6 +54,10 @@ local function stage(row, now, attempts, error, traceback)   -- move a job that 
   forget(row)
 end
 
+local function awaken(count)   -- a token for each job that may be reserved now: a worker waits for one, as long as nothing is due
+  for _ = 1, math.min(count, 100 - redis.call('LLEN', WAKE)) do redis.call('RPUSH', WAKE, '') end
+end
+
 local function described(row)
   return {tonumber(row.id), row.uid, row.name, redis.call('HGET', BODIES, row.id), row.attempts, row.dispatched_at,
           row.available_at, row.reserved_at or false, row.claimable_since or false, row.ran_out and 1 or 0, row.seq}

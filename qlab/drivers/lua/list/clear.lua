@@ -2,5 +2,5 @@
 -- KEYS: the queue's keys, as redis_list.py maps them
 -- returns how many jobs there were
 local cleared = redis.call('HLEN', ROWS)
-redis.call('UNLINK', ROWS, BODIES, UIDS, READY, DELAYED, RESERVED, RUN_OUT)
+redis.call('UNLINK', ROWS, BODIES, UIDS, READY, DELAYED, RESERVED, RUN_OUT, WAKE)
 return cleared

@@ -20,4 +20,5 @@ for i = 1, recovered[1] do
     table.insert(recovered, described(row))
   end
 end
+awaken(#recovered - 1)
 return recovered

@@ -10,6 +10,7 @@ row.available_at, row.seq, row.reserved_at, row.token = tonumber(ARGV[4]), next_
 row.entry = row.entry + 1
 if row.available_at <= tonumber(ARGV[3]) then
   redis.call('RPUSH', READY, item(row))
+  awaken(1)
 else
   redis.call('ZADD', DELAYED, ARGV[4], place(row))
 end

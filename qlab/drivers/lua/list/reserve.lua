@@ -41,5 +41,9 @@ while #reserved <= limit and skipped < 100 do
     skipped = skipped + 1   -- a job that was completed, extended or recovered since it was appended
   end
 end
-if skipped == 100 or moved == 100 then reserved[1] = 1 end
+if skipped == 100 or moved == 100 then
+  reserved[1] = 1
+elseif #reserved == 1 then
+  redis.call('UNLINK', WAKE)   -- nothing is due: the tokens are of jobs that are gone
+end
 return reserved

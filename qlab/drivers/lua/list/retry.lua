@@ -3,7 +3,7 @@
 -- KEYS: the queue's keys, as redis_list.py maps them
 -- ARGV: now; then note, uid, name, payload of each row
 -- returns the jobs that now have the uids; 0 for a row that was noted already
-local jobs = {}
+local jobs, ready = {}, 0
 for i = 2, #ARGV, 4 do
   local uid = ARGV[i + 1]
   local noted = redis.call('SADD', RETRIED, ARGV[i]) == 0
@@ -14,7 +14,9 @@ for i = 2, #ARGV, 4 do
     redis.call('RPUSH', READY, item(row))
     save(row)
     there = row.id
+    ready = ready + 1
   end
   table.insert(jobs, not noted and described(load(there)) or 0)
 end
+awaken(ready)
 return jobs

@@ -2,5 +2,5 @@
 -- KEYS: the queue's keys, as redis_zset.py maps them
 -- returns how many jobs there were
 local cleared = redis.call('HLEN', ROWS)
-redis.call('UNLINK', ROWS, BODIES, UIDS, AVAILABLE, RESERVED)
+redis.call('UNLINK', ROWS, BODIES, UIDS, AVAILABLE, RESERVED, WAKE)
 return cleared

@@ -2,7 +2,7 @@
 -- KEYS: the queue's keys, as redis_zset.py maps them
 -- ARGV: now; then uid, name, payload, available_at of each job
 -- returns for each job its new id, or the job that has its uid already, or 0 where that one is being failed
-local pushed = {}
+local pushed, ready = {}, 0
 for i = 2, #ARGV, 4 do
   local uid, there = ARGV[i], redis.call('HGET', UIDS, ARGV[i])
   if there then
@@ -13,7 +13,9 @@ for i = 2, #ARGV, 4 do
     local row = anew(uid, ARGV[i + 1], ARGV[i + 2], ARGV[1], ARGV[i + 3])
     redis.call('ZADD', AVAILABLE, ARGV[i + 3], place(row))
     save(row)
+    if row.available_at <= row.dispatched_at then ready = ready + 1 end
     table.insert(pushed, tonumber(row.id))
   end
 end
+awaken(ready)
 return pushed

@@ -15,4 +15,5 @@ for _, member in ipairs(found) do
     table.insert(recovered, described(row))
   end
 end
+awaken(#recovered - 1)
 return recovered

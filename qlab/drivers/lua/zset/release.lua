@@ -9,4 +9,5 @@ redis.call('ZREM', RESERVED, place(row))
 row.available_at, row.seq, row.reserved_at, row.token = tonumber(ARGV[4]), next_seq(), false, false
 redis.call('ZADD', AVAILABLE, ARGV[4], place(row))
 save(row)
+if row.available_at <= tonumber(ARGV[3]) then awaken(1) end
 return 1

@@ -23,4 +23,5 @@ while #reserved <= limit do
     end
   end
 end
+if #reserved == 1 then redis.call('UNLINK', WAKE) end   -- nothing is due: the tokens are of jobs that are gone
 return reserved

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qlab.policy import Policy
     from qlab.queue import Queue
     from qlab.scenario import Scenario
+    from qlab.service import WorkerService
     from qlab.simulation import Run, simulate
     from qlab.team import workers
     from qlab.trace import Event, Trace
@@ -53,6 +54,7 @@ __all__ = [
     "Trace",
     "Unknown",
     "Worker",
+    "WorkerService",
     "compare",
     "drivers",
     "frames",
@@ -72,6 +74,7 @@ _NAMES = {
     "policy": ("Policy",),
     "queue": ("Queue",),
     "scenario": ("Scenario",),
+    "service": ("WorkerService",),
     "simulation": ("Run", "simulate"),
     "team": ("workers",),
     "trace": ("Event", "Trace"),

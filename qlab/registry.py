@@ -42,7 +42,10 @@ class Registry:
         if not callable(run):
             raise TypeError(f"the handler of {name!r} is {run!r}: use a function that takes the job")
         if inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run):
-            raise TypeError(f"the handler of {name!r} is an async function, which a stepped queue cannot run: use def")
+            raise TypeError(
+                f"the handler of {name!r} is an async function, which a stepped queue cannot run: use def, "
+                "or WorkerService(queue).handler"
+            )
         if tries != "policy":
             check_tries(tries)
         self._handlers[name] = Registered(run, tries, "policy" if backoff == "policy" else check_backoff(backoff))

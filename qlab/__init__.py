@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qlab import drivers, frames, plots
+    from qlab import drivers, frames, plots, systems
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
     from qlab.driver import Counts, Driver
@@ -60,10 +60,11 @@ __all__ = [
     "frames",
     "plots",
     "simulate",
+    "systems",
     "workers",
 ]
 
-_MODULES = ("drivers", "frames", "plots")
+_MODULES = ("drivers", "frames", "plots", "systems")
 _NAMES = {
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),

@@ -1,0 +1,153 @@
+"""What the systems are made of: a queue with its workers, and the application's own database beside it."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, Self
+
+from qlab.clock import duration, monotonic
+from qlab.drivers.database import Database
+from qlab.job import Attempt
+from qlab.queue import Queue
+from qlab.worker import Worker
+
+Jobs = Mapping[str, Callable[[Attempt], Any]] | Iterable[tuple[str, Callable[[Attempt], Any]]]
+
+
+class System:
+    """A queue and its workers; a context manager in which they work.
+
+    Args:
+        queue: The queue; it closes with the system.
+        workers: How many threads `start` makes; they are daemons, as a `Worker`'s.
+        poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
+        recover: What a worker makes ready again before it begins, as a `Worker` does.
+
+    Attributes:
+        queue: The queue: dispatch to it, step it, look into it.
+        workers: The workers that were started last.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        workers: int = 1,
+        poll: float = 1.0,
+        recover: Literal["expired"] | None = "expired",
+    ) -> None:
+        self.queue = queue
+        self.workers: list[Worker] = []
+        self._count = workers
+        self._how: dict[str, Any] = {"poll": poll, "recover": recover}
+
+    def start(self) -> Self:
+        """Start the workers in threads of their own.
+
+        Raises:
+            RuntimeError: They work already.
+        """
+        for worker in self._engage(self._count):
+            worker.start()
+        return self
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Let each worker finish its job in hand and take no other.
+
+        Args:
+            timeout: How many seconds to wait for all of them; no limit by default.
+
+        Returns:
+            Whether all have ended; what has not is left to itself, as by `Worker.stop`.
+        """
+        until = None if timeout is None else monotonic() + duration(timeout, "timeout")
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.ask_to_stop()
+        ended = [worker.stop(None if until is None else max(0.0, until - monotonic())) for worker in workers]
+        return all(ended)
+
+    def work(self, workers: int = 1) -> None:
+        """Only work, in this thread and as many more as it takes, until Ctrl-C or `stop`.
+
+        Raises:
+            RuntimeError: They work already.
+        """
+        mine, *others = self._engage(workers)
+        try:
+            for worker in others:
+                worker.start()
+            mine.run()
+        finally:
+            self.stop()
+
+    def close(self) -> None:
+        """Stop the workers, and close the queue."""
+        self.stop()
+        self.queue.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.queue!r}>"
+
+    def _engage(self, count: int) -> list[Worker]:
+        if self.workers:
+            raise RuntimeError(f"the workers of {self.queue!r} work already: stop() them first")
+        self.workers = [Worker(self.queue, name=f"worker {number + 1}", **self._how) for number in range(count)]
+        return self.workers
+
+
+class AppDatabase:
+    """An application's own SQLite database: each thread has a connection, and waits for the lock as the queue does.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._database = Database(path, schema=())
+        self.path = self._database.path
+
+    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Run one statement, which commits by itself, and fetch all its rows."""
+        return self._database.use(lambda connection: self._database.execute(connection, "app", statement, values))
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write in one transaction: it commits at the end, or rolls back where anything is raised.
+
+        What it gives is also what `dispatch(…, connection=)` takes.
+        """
+        connection = self._database.use(lambda mine: mine)
+        self._database.execute(connection, "begin", "BEGIN IMMEDIATE", ())
+        try:
+            yield connection
+            self._database.execute(connection, "commit", "COMMIT", ())
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+    def __repr__(self) -> str:
+        return f"AppDatabase({self.path!r})"
+
+
+def register(queue: Queue, jobs: Jobs) -> None:
+    """Register the handlers that an application names.
+
+    Raises:
+        ValueError: A name is there twice.
+    """
+    for name, run in jobs.items() if isinstance(jobs, Mapping) else jobs:
+        if name in queue.handlers:
+            raise ValueError(f"the handler {name!r} is named twice: give each its own name")
+        queue.handler(name)(run)

@@ -276,6 +276,17 @@ def test_recovered_jobs_go_behind_those_that_are_claimable_now_in_their_old_orde
     assert taken(driver, now=50.0) == ["c", "b", "a"]
 
 
+def test_each_release_recovery_and_dispatch_takes_a_place_behind_the_one_before(driver: Driver) -> None:
+    push(driver, "a", "b", "c")
+    first, second = take(driver), take(driver)
+    take(driver, retry_after=10.0)
+    assert [job.name for job in driver.recover(QUEUE, now=10.0)] == ["c"]
+    assert driver.release(second, now=10.0)
+    assert driver.release(first, now=10.0)
+    push(driver, "d", now=10.0)
+    assert taken(driver, now=10.0) == ["c", "b", "a", "d"]
+
+
 def test_a_run_out_reservation_stands_where_its_deadline_says(driver: Driver) -> None:
     push(driver, "a")
     take(driver, retry_after=5.0)
@@ -311,6 +322,31 @@ def test_queues_of_one_store_do_not_meet(driver: Driver) -> None:
     assert driver.counts("other", now=0.0) == Counts(ready=1)
     assert driver.clear("other", now=0.0) == 1
     assert driver.complete(held, now=0.0)
+
+
+def test_no_verb_of_a_queue_reaches_the_jobs_of_another(driver: Driver) -> None:
+    push(driver, "failed", "run out", "alive", "ready", queue="other")
+    assert fail(driver, take(driver, queue="other"))
+    take(driver, retry_after=5.0, queue="other")
+    take(driver, queue="other")
+    push(driver, "delayed", at=50.0, queue="other")
+    theirs = driver.failed_ids("other")
+    before = snapshot(driver, now=10.0, queue="other")
+    assert before.counts == Counts(ready=2, delayed=1, reserved=1, failed=1)
+
+    push(driver, "a", "b", "c", "d")
+    first, second, third, _ = driver.reserve(QUEUE, now=0.0, retry_after=5.0, limit=4)
+    assert driver.complete(first, now=10.0)
+    assert driver.release(second, now=10.0)
+    assert fail(driver, third, now=10.0)
+    assert [job.name for job in driver.recover(QUEUE, now=10.0)] == ["d"]
+    assert taken(driver, now=10.0) == ["b", "d"]
+    assert len(driver.recover(QUEUE, now=10.0, force=True)) == 2
+    mine = driver.failed_ids(QUEUE)
+    assert (driver.retry(QUEUE, theirs, now=10.0), driver.forget(QUEUE, theirs)) == ([], [])
+    assert len(driver.retry(QUEUE, mine, now=10.0)) == 1
+    assert driver.clear(QUEUE, now=10.0) == 3
+    assert snapshot(driver, now=10.0, queue="other") == before
 
 
 @only(*BY_ARRIVAL)
@@ -560,6 +596,7 @@ def test_extending_after_the_deadline_takes_the_job_back(driver: Driver, polled:
     assert driver.extend(held, now=95.0, seconds=10.0)
     assert driver.counts(QUEUE, now=95.0) == Counts(reserved=1)
     assert driver.next_due(QUEUE, now=95.0) == 105.0
+    assert driver.recover(QUEUE, now=104.999999) == []
     assert nothing(driver, now=104.999999)
     again = take(driver, now=105.0)
     assert (again.claimable_since, again.ran_out, again.job.attempts) == (105.0, True, 2)

@@ -248,10 +248,16 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
         """Move failed jobs back to the queue with their attempts reset, each exactly once whatever dies half way.
 
         A retried job keeps its uid and gets a new id.
+
+        Args:
+            queue: The queue's name.
+            ids: The failed jobs' ids.
+            now: The moment, in seconds.
+            body: The payload that they get, as JSON text; None for the one that each has.
 
         Returns:
             `(id, job)` for each id that was there, in the order of the ids.

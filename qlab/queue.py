@@ -30,6 +30,7 @@ CHUNK = 500
 
 
 _FAILED_AT_ONCE = 100
+_AS_IT_IS: Any = object()
 
 
 class Queue:
@@ -384,23 +385,31 @@ class Queue:
         """Tell the id that a failed job had while it was a job; None where it did not fail here."""
         return self._steps.failed.get(failed.uid)
 
-    def retry(self, which: int | Literal["all"]) -> int:
+    def retry(self, which: int | Literal["all"], *, payload: Any = _AS_IT_IS) -> int:
         """Move failed jobs back to the queue, with their attempts reset.
 
         Args:
             which: A failed job's id, or `"all"` for those of this queue.
+            payload: What the job gets instead of the payload with which it failed: any JSON value, None included. For
+                one failed job, not for all.
 
         Returns:
             How many were moved.
 
         Raises:
             UnknownFailedJob: No failed job has this id.
+            InvalidPayload: The payload is no JSON value, or too large. Nothing was changed.
         """
+        body = None
+        if payload is not _AS_IT_IS:
+            if which == "all":
+                raise ValueError("retry('all', payload=…): a payload is for one failed job, name its id")
+            body = self._encoded(payload, f"failed job {which!r}, queue {self.name!r}")
         ids = self._failed_ids(which)
         moved = 0
         for chunk in _chunks(ids, _FAILED_AT_ONCE):
             now = self.clock.now()
-            retried = self.driver.retry(self.name, chunk, now=now)
+            retried = self.driver.retry(self.name, chunk, now=now, body=body)
             moved += len(retried)
             for failed_id, job in retried:
                 was = self._steps.failed.pop(job.uid, None)
@@ -509,8 +518,11 @@ class Queue:
 
     def _new_job(self, name: str, value: Any, available_at: float) -> NewJob:
         self._registry.find(name)
-        what = f"handler {name!r}, queue {self.name!r}"
-        return NewJob(self._uids.next(), name, payload.encode(value, what=what, limit=self.payload_limit), available_at)
+        body = self._encoded(value, f"handler {name!r}, queue {self.name!r}")
+        return NewJob(self._uids.next(), name, body, available_at)
+
+    def _encoded(self, value: Any, what: str) -> str:
+        return payload.encode(value, what=what, limit=self.payload_limit)
 
     def _push(self, jobs: Sequence[NewJob], now: float, connection: sqlite3.Connection | None) -> list[Job]:
         if connection is not None:

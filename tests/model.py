@@ -140,8 +140,8 @@ class Model:
     def failed_ids(self, queue: str, *, before: float = math.inf) -> list[int]:
         return [row.id for row in self.failed(queue) if row.failed_at <= before]
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
-        rows = self.take(queue, ids)
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
+        rows = [row if body is None else row._replace(body=body) for row in self.take(queue, ids)]
         return [(row.id, self.push_one(queue, NewJob(row.uid, row.name, row.body, now), now)) for row in rows]
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:

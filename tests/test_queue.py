@@ -29,7 +29,14 @@ from qlab import (
     Unknown,
 )
 from qlab.driver import Counts, Driver
-from qlab.errors import DriverUnavailable, ReplyLost, UnknownHandler, UnusableStore
+from qlab.errors import (
+    DriverUnavailable,
+    InvalidPayload,
+    ReplyLost,
+    UnknownFailedJob,
+    UnknownHandler,
+    UnusableStore,
+)
 from qlab.steps import Ended
 from qlab.trace import Event, Kind
 
@@ -784,6 +791,44 @@ def test_a_retry_is_told_with_the_row_that_it_came_from(queue: Queue, clock: Sim
         Event(5.0, Kind.RETRIED, 1, "A", detail="failed job 1"),
         Event(5.0, Kind.DISPATCHED, 2, "A", until=5.0),
     ]
+
+
+@pytest.mark.parametrize("payload", [{"amount": 2**70, "to": "é"}, [], None, 0, "", False])
+def test_a_failed_job_s_payload_can_be_corrected_and_retried(queue: Queue, payload: Any) -> None:
+    ran: list[Any] = []
+
+    @queue.handler("A", tries=1)
+    def handler(job: Attempt) -> None:
+        ran.append(job.payload)
+        assert job.payload != {"amount": "two"}
+
+    job = queue.dispatch("A", {"amount": "two"})
+    queue.dispatch("A", {"amount": "two"})
+    queue.drain()
+    first, other = queue.failed()
+    assert queue.retry(first.id or 0, payload=payload) == 1
+    assert [(again.uid, again.payload, again.attempts) for again in queue.jobs()] == [(job.uid, payload, 0)]
+    assert queue.failed() == [other]
+    queue.drain()
+    assert ran[2:] == [payload]
+    assert queue.counts() == Counts(failed=1)
+
+
+def test_a_correction_that_is_none_changes_nothing(queue: Queue) -> None:
+    queue.handler("A", tries=1)(lambda job: 1 / 0)
+    queue.dispatch("A", 1)
+    queue.drain()
+    before = queue.failed()
+    with pytest.raises(InvalidPayload, match="failed job 1, queue 'mail': .*nan"):
+        queue.retry(before[0].id or 0, payload=float("nan"))
+    with pytest.raises(InvalidPayload, match="the limit is"):
+        queue.retry(before[0].id or 0, payload="x" * (queue.payload_limit + 1))
+    with pytest.raises(ValueError, match="a payload is for one failed job, name its id"):
+        queue.retry("all", payload=2)
+    with pytest.raises(UnknownFailedJob):
+        queue.retry(999, payload=2)
+    assert queue.failed() == before
+    assert queue.counts() == Counts(failed=1)
 
 
 def test_forget_takes_those_that_failed_by_a_moment_or_a_date(driver: Driver) -> None:

@@ -114,9 +114,11 @@ def ids_of(source: Database | Transaction, queue: str, before: float | None) -> 
     return [(row[0], row[1]) for row in source.run("failed_ids", {"queue": queue, "before": moment})]
 
 
-def rows_of(table: Transaction, queue: str, ids: Sequence[int]) -> list[FailedJob]:
-    """Read the rows of a queue that have these ids, each once, in the order of the ids."""
-    return [failed_job(row) for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})]
+def rows_of(table: Transaction, queue: str, ids: Sequence[int], body: str | None = None) -> list[FailedJob]:
+    """Read a queue's rows with these ids, each once, in the order of the ids; with another payload where one is given."""
+    found = [row for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})]
+    rows = [failed_job(row) for row in found]
+    return rows if body is None else [row._replace(body=body) for row in rows]
 
 
 def forgotten(table: Transaction, queue: str, ids: Sequence[int]) -> list[int]:
@@ -211,13 +213,13 @@ class StagedFailures(Driver):
         self._finish(queue)
         return [id for id, _ in self.failed_jobs.ids(queue, before)]
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
         self._finish(queue)
         if self.failed_jobs.there() is None:
             return []
 
         def act(table: Transaction) -> tuple[list[FailedJob], list[Job | None]]:
-            rows = rows_of(table, queue, ids)
+            rows = rows_of(table, queue, ids, body)
             jobs = self._again(queue, rows, us(now))
             for row in rows:
                 table.run("retry", {"id": row.id}, which=1)

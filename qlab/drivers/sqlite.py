@@ -147,9 +147,9 @@ class SqliteDriver(Driver):
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
         return [id for id, _ in ids_of(self.database, queue, before)]
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
         def act(transaction: Transaction) -> list[tuple[int, Job]]:
-            rows = rows_of(transaction, queue, ids)
+            rows = rows_of(transaction, queue, ids, body)
             again = [NewJob(row.uid, row.name, row.body, now) for row in rows]
             jobs = _push(transaction, queue, again, us(now), resent=False)
             for row in rows:

@@ -320,6 +320,9 @@ class Driver(ABC):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def progress(self, reservation: Reservation, *, now: float, done: int, total: int) -> None:  # noqa: B027 - optional
+        """Keep how far a job has come, where the store has a place for it; most have none, and the trace tells it."""
+
     def blocked(self) -> float:
         """Tell how many seconds this thread has waited for the store's lock since it last asked."""
         return 0.0

@@ -27,6 +27,8 @@ class Policy:
         jitter: By which fraction of itself, up or down, a backoff varies at random: 0 for not at all, up to 1.
         cap: The most seconds that a backoff function's answer counts for.
         seed: Where the jitter's random numbers start: the same seed gives the same waits.
+        panic_fails: Whether a job fails at once, whatever attempts are left, where its handler raises what is no
+            `Exception`, such as `SystemExit`; else that is a failed attempt like any other.
 
     Raises:
         TypeError: A value is of another type.
@@ -39,6 +41,7 @@ class Policy:
     jitter: float = 0.0
     cap: float = 86_400.0
     seed: int = 0
+    panic_fails: bool = False
 
     def __post_init__(self) -> None:
         check_tries(self.tries)
@@ -55,6 +58,8 @@ class Policy:
         self._keep("cap", duration(self.cap, "cap"))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise TypeError(f"seed is {self.seed!r}: use an integer")
+        if not isinstance(self.panic_fails, bool):
+            raise TypeError(f"panic_fails is {self.panic_fails!r}: use True or False")
 
     def _keep(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)

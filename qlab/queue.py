@@ -560,7 +560,9 @@ class Queue:
             return self.driver.extend(reservation, now=now, seconds=seconds)
 
     def _progress(self, attempt: Attempt, done: int, total: int) -> None:
-        self._record(Kind.PROGRESSED, attempt, self._steps.running_at, detail=f"{done} of {total}")
+        now = self._steps.running_at
+        self.driver.progress(attempt.reservation, now=now, done=done, total=total)
+        self._record(Kind.PROGRESSED, attempt, now, detail=f"{done} of {total}")
 
     def _dispatch_from(self, _: Attempt, name: str, value: Any, delay: float) -> Job:
         now, worker = self._steps.running_at, self._steps.running_worker

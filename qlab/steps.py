@@ -216,12 +216,14 @@ class Steps:
         job = held.job
         tries, backoff = self._registry.rules(job.name, self.policy)
         text = error_text(error)
-        if tries is None or job.attempts < tries:
+        panicked = self.policy.panic_fails and not isinstance(error, Exception)
+        if not panicked and (tries is None or job.attempts < tries):
             delay = self.policy.delay(job.attempts, self._random, backoff)
             return self._tell(
                 "release", held, Retrying(job.id, job.name, job.attempts, now, text, now + delay), delay=delay
             )
-        failed = Failed(job.id, job.name, min(job.attempts, tries), now, text)
+        attempts = job.attempts if tries is None else min(job.attempts, tries)
+        failed = Failed(job.id, job.name, attempts, now, text)
         traceback = "" if isinstance(error, AttemptsExhausted) else traceback_text(error)
         outcome = self._tell("fail", held, failed, attempts=failed.attempt, error=text, traceback=traceback)
         if outcome is failed:

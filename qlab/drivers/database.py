@@ -37,6 +37,7 @@ class Database:
     Args:
         path: The file, or `:memory:`.
         schema: The names of the SQL files that make its tables.
+        folder: Where its SQL files are, below `sql/`.
         synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`.
         journal: `WAL` or `DELETE`; by default what the file has, and WAL for a new one.
         lock_wait: How many seconds a lock is waited for.
@@ -53,6 +54,7 @@ class Database:
         path: str,
         *,
         schema: Sequence[str],
+        folder: str = "",
         synchronous: str = "NORMAL",
         journal: str | None = None,
         lock_wait: float = 30.0,
@@ -64,7 +66,8 @@ class Database:
         self.journal = "" if journal is None else _chosen("journal", journal, _JOURNALS)
         self.lock_wait = lock_wait
         self.listeners: list[Listener] = []
-        self._schema = Schema(schema)
+        self._schema = Schema(schema, folder)
+        self._folder = folder
         self._create = create
         self._local = threading.local()
         self._opened: dict[threading.Thread, Seat] = {}
@@ -87,7 +90,7 @@ class Database:
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
-        return self.use(lambda connection: self.execute(connection, verb, sql(verb)[which], values))
+        return self.use(lambda connection: self.execute(connection, verb, sql(verb, self._folder)[which], values))
 
     def transact(self, act: Callable[["Transaction"], Result]) -> Result:
         """Hold the write lock for several statements: all of them happen, or none.
@@ -121,7 +124,7 @@ class Database:
         cursor.row_factory = None
         self._check_same_file(cursor)
         self._check_not_hidden(cursor)
-        return Transaction(self, cursor)
+        return Transaction(self, cursor, self._folder)
 
     def _check_same_file(self, cursor: sqlite3.Cursor) -> None:
         files = [os.fsdecode(row[2]) for row in self._fetch(cursor, "PRAGMA database_list") if row[0] == 0]
@@ -198,7 +201,7 @@ class Database:
     def _transact_on(self, connection: sqlite3.Connection, act: Callable[["Transaction"], Result]) -> Result:
         try:
             self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
-            result = act(Transaction(self, connection))
+            result = act(Transaction(self, connection, self._folder))
             self.execute(connection, "commit", "COMMIT", ())
         except BaseException:
             if connection.in_transaction:
@@ -279,20 +282,21 @@ class Database:
 
     def _make_tables(self, transaction: "Transaction", connection: sqlite3.Connection) -> None:
         for table in self._schema.missing(self._there(connection)):
-            for which in range(len(sql(f"schema_{table}"))):
+            for which in range(len(sql(f"schema_{table}", self._folder))):
                 transaction.run(f"schema_{table}", which=which)
 
 
 class Transaction:
     """Statements that happen together."""
 
-    def __init__(self, database: Database, connection: Source) -> None:
+    def __init__(self, database: Database, connection: Source, folder: str) -> None:
         self._database = database
         self._connection = connection
+        self._folder = folder
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql`, and fetch all its rows."""
-        return self._database.execute(self._connection, verb, sql(verb)[which], values)
+        return self._database.execute(self._connection, verb, sql(verb, self._folder)[which], values)
 
 
 def check_version(version: tuple[int, ...]) -> None:

@@ -14,10 +14,12 @@ class Schema:
 
     Args:
         tables: The names of the tables.
+        folder: Where the files are, below `sql/`.
     """
 
-    def __init__(self, tables: Sequence[str]) -> None:
+    def __init__(self, tables: Sequence[str], folder: str = "") -> None:
         self.tables = tuple(tables)
+        self._folder = folder
 
     def missing(self, there: Mapping[str, str]) -> list[str]:
         """Name the tables that a file has not, in the order in which they are made."""
@@ -47,7 +49,7 @@ class Schema:
 
     def _made(self) -> Iterator[tuple[str, str]]:
         for table in self.tables:
-            for statement in sql(f"schema_{table}"):
+            for statement in sql(f"schema_{table}", self._folder):
                 if made := _MADE.match(statement):
                     yield made[1], statement.removesuffix(";")
 

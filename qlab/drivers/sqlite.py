@@ -38,6 +38,9 @@ class SqliteDriver(Driver):
     """
 
     name = "sqlite"
+    tables: tuple[str, ...] = ("jobs", "jobs_seq", "failed_jobs")
+    folder = ""
+    """Where its statements are, below `sql/`."""
 
     def __init__(
         self,
@@ -49,9 +52,14 @@ class SqliteDriver(Driver):
         create: bool = True,
     ) -> None:
         super().__init__()
-        tables = ("jobs", "jobs_seq", "failed_jobs")
         self.database = Database(
-            path, schema=tables, synchronous=synchronous, journal=journal, lock_wait=lock_wait, create=create
+            path,
+            schema=self.tables,
+            folder=self.folder,
+            synchronous=synchronous,
+            journal=journal,
+            lock_wait=lock_wait,
+            create=create,
         )
         self.database.listeners = self._listeners
         self.url = _url(self.database)

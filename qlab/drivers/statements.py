@@ -7,9 +7,9 @@ _HERE = files("qlab.drivers")
 
 
 @cache
-def sql(name: str) -> tuple[str, ...]:
-    """Read the statements of `sql/<name>.sql`, in order."""
-    text = (_HERE / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+def sql(name: str, folder: str = "") -> tuple[str, ...]:
+    """Read the statements of `sql/<folder>/<name>.sql`, in order."""
+    text = (_HERE / "sql" / folder / f"{name}.sql").read_text(encoding="utf-8")
     return tuple(part.strip() + ";" for part in text.split(";\n") if part.strip())
 
 

@@ -1,8 +1,10 @@
 """What the systems are made of: a queue with its workers, and the application's own database beside it."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from qlab.clock import duration, monotonic
@@ -23,6 +25,9 @@ class System:
         poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
         recover: What a worker makes ready again before it begins, as a `Worker` does.
 
+    Raises:
+        ValueError: `workers` is no whole number from 0.
+
     Attributes:
         queue: The queue: dispatch to it, step it, look into it.
         workers: The workers that were started last.
@@ -36,6 +41,8 @@ class System:
         poll: float = 1.0,
         recover: Literal["expired"] | None = "expired",
     ) -> None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+            raise ValueError(f"workers is {workers!r}: use how many threads work, from 0")
         self.queue = queue
         self.workers: list[Worker] = []
         self._count = workers
@@ -132,6 +139,27 @@ class AppDatabase:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the whole file as it is at one moment, while others read and write it.
+
+        Args:
+            path: A file that is not there yet; it appears when it is whole.
+
+        Raises:
+            ValueError: It is there already.
+        """
+        whole = Path(path)
+        part = whole.with_name(f"{whole.name}.part")
+        if whole.exists():
+            raise ValueError(f"{whole} is there already: a backup is a new file")
+        try:
+            with closing(sqlite3.connect(part)) as copy:
+                part.chmod(0o600)
+                self._database.use(lambda connection: connection.backup(copy))
+            part.replace(whole)
+        finally:
+            part.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close every connection."""

@@ -172,8 +172,9 @@ def rustclamp(
         database = opened.enter_context(closing(AppDatabase(settings.database_path)))
         queue = Queue(driver, policy=policy, clock=clock, context=database)
         register(queue, jobs)
+        app = Rustclamp(queue, settings, database, poll)
         opened.pop_all()
-    return Rustclamp(queue, settings, database, poll)
+    return app
 
 
 def _whole(said: Mapping[str, str], name: str, default: int, *, least: int) -> int:

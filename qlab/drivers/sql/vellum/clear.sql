@@ -1,0 +1,2 @@
+DELETE FROM jobs WHERE state IN ('queued', 'running')
+RETURNING id;

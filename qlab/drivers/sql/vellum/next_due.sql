@@ -1,0 +1,1 @@
+SELECT min(run_after) FROM jobs WHERE state = 'queued';

@@ -1,0 +1,3 @@
+SELECT id, state, attempts, done, total, error
+FROM jobs WHERE kind = :kind AND json_extract(payload, '$.library') = :library
+ORDER BY id DESC LIMIT 1;

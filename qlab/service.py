@@ -300,7 +300,7 @@ class WorkerService:
         if self._recover is not None:
             self.queue.recover(force=self._recover == "force")
             self._recover = None
-        return self.queue.reserve(worker=place)
+        return None if self._stopping else self.queue.reserve(worker=place)
 
     def _attempt(self, held: Reservation, place: str) -> Outcome:
         if self._leaving:

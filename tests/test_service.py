@@ -307,7 +307,7 @@ def test_a_job_whose_reservation_was_under_way_is_not_lost_by_a_cancellation(
 
 
 def test_a_loop_that_ends_gives_back_what_its_service_has_in_hand(lone: Queue) -> None:
-    service = serving(lone)
+    service = serving(lone, concurrency=1)
 
     async def main() -> None:
         begun = asyncio.Event()
@@ -372,7 +372,7 @@ def test_a_service_has_a_loop_of_its_own_where_none_runs_and_the_first_ctrl_c_st
 
 
 def test_the_second_ctrl_c_interrupts_and_the_job_is_given_back(lone: Queue) -> None:
-    service = serving(lone)
+    service = serving(lone, concurrency=1)  # else a reservation that is under way may take it once more
 
     @service.handler("A")
     async def handler(job: AsyncAttempt) -> None:

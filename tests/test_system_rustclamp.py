@@ -303,7 +303,7 @@ def test_in_production_queue_workers_defaults_to_0_and_work_works_all_the_same(m
     app.queue.dispatch("A")
     with heard() as log:
         app.start()
-    assert (app.workers, app.queue.counts(), log.count("QUEUE_WORKERS is 0 and 1 job wait")) == ([], Counts(ready=1), 1)
+    assert (app.workers, app.queue.counts(), log.count("QUEUE_WORKERS is 0 and 1 job wait")) == ((), Counts(ready=1), 1)
     app.work()
     assert app.queue.counts() == Counts()
 
@@ -358,7 +358,7 @@ def test_setting_the_app_up_starts_no_worker_and_a_test_runs_the_next_due_job_wi
     ran: list[str] = []
     app = makes({"A": lambda job: ran.append(threading.current_thread().name)})
     app.queue.dispatch_later("A", delay=30.0)
-    assert app.workers == []
+    assert app.workers == ()
     assert outcomes(app.queue, 29.0, 30.0) == ["Idle", "Completed"]
     assert ran == [threading.current_thread().name]
 

@@ -221,13 +221,14 @@ def test_what_a_dead_process_left_behind_is_requeued_at_boot(makes: Makes) -> No
     dead.queue.handler("a")(lambda job: None)
     dead.queue.dispatch_many([("a", 1), ("a", 2)])
     assert dead.queue.reserve() is not None
-    app = makes()
+    app = makes(workers=0)
     app.queue.handler("a")(lambda job: None)
     assert states(app) == [(1, "running"), (2, "queued")]
     with heard() as log, app:
         assert log.count("recovers every reservation") == 1
     assert told(app.queue, "recovered") == [(0.0, "recovered", 1)]
     app = makes()
+    assert states(app) == [(1, "queued"), (2, "queued")]
     app.queue.handler("a")(lambda job: None)
     app.queue.drain()
     assert states(app) == [(1, "done"), (2, "done")]

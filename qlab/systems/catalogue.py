@@ -12,7 +12,6 @@ from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.show import Table
 from qlab.systems.parts import AppDatabase, System
-from qlab.worker import Worker
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS libraries (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE) STRICT",
@@ -123,10 +122,9 @@ class Vellum(System):
         super().close()
         self.database.close()
 
-    def _engage(self, count: int) -> list[Worker]:
+    def _prepare(self) -> None:
         if not self._booted:
             self.boot()
-        return super()._engage(count)
 
     # -- the two kinds of jobs --
 

@@ -5,13 +5,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from qlab.clock import duration, monotonic
 from qlab.drivers.database import Database
 from qlab.job import Attempt
 from qlab.queue import Queue
-from qlab.worker import Worker
+from qlab.team import Team, workers
+from qlab.worker import Recover, Worker
 
 Jobs = Mapping[str, Callable[[Attempt], Any]] | Iterable[tuple[str, Callable[[Attempt], Any]]]
 
@@ -23,30 +23,26 @@ class System:
         queue: The queue; it closes with the system.
         workers: How many threads `start` makes; they are daemons, as a `Worker`'s.
         poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
-        recover: What a worker makes ready again before it begins, as a `Worker` does.
+        recover: What is made ready again before they begin, as a `Worker` does.
 
     Raises:
         ValueError: `workers` is no whole number from 0.
 
     Attributes:
         queue: The queue: dispatch to it, step it, look into it.
-        workers: The workers that were started last.
     """
 
-    def __init__(
-        self,
-        queue: Queue,
-        *,
-        workers: int = 1,
-        poll: float = 1.0,
-        recover: Literal["expired"] | None = "expired",
-    ) -> None:
+    def __init__(self, queue: Queue, *, workers: int = 1, poll: float = 1.0, recover: Recover = "expired") -> None:
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
             raise ValueError(f"workers is {workers!r}: use how many threads work, from 0")
         self.queue = queue
-        self.workers: list[Worker] = []
-        self._count = workers
-        self._how: dict[str, Any] = {"poll": poll, "recover": recover}
+        self._count, self._poll, self._recover = workers, poll, recover
+        self._team: Team | None = None
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """The workers that work now."""
+        return () if self._team is None else self._team.members
 
     def start(self) -> Self:
         """Start the workers in threads of their own.
@@ -54,8 +50,9 @@ class System:
         Raises:
             RuntimeError: They work already.
         """
-        for worker in self._engage(self._count):
-            worker.start()
+        self._prepare()
+        if self._count:
+            self._engage(self._count).start()
         return self
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -67,12 +64,8 @@ class System:
         Returns:
             Whether all have ended; what has not is left to itself, as by `Worker.stop`.
         """
-        until = None if timeout is None else monotonic() + duration(timeout, "timeout")
-        workers, self.workers = self.workers, []
-        for worker in workers:
-            worker.ask_to_stop()
-        ended = [worker.stop(None if until is None else max(0.0, until - monotonic())) for worker in workers]
-        return all(ended)
+        team, self._team = self._team, None
+        return team is None or team.stop(timeout)
 
     def work(self, workers: int = 1) -> None:
         """Only work, in this thread and as many more as it takes, until Ctrl-C or `stop`.
@@ -80,7 +73,8 @@ class System:
         Raises:
             RuntimeError: They work already.
         """
-        mine, *others = self._engage(workers)
+        self._prepare()
+        mine, *others = self._engage(workers).members
         try:
             for worker in others:
                 worker.start()
@@ -102,11 +96,14 @@ class System:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self.queue!r}>"
 
-    def _engage(self, count: int) -> list[Worker]:
-        if self.workers:
+    def _prepare(self) -> None:
+        """Do what comes before any worker."""
+
+    def _engage(self, count: int) -> Team:
+        if self._team is not None:
             raise RuntimeError(f"the workers of {self.queue!r} work already: stop() them first")
-        self.workers = [Worker(self.queue, name=f"worker {number + 1}", **self._how) for number in range(count)]
-        return self.workers
+        self._team = workers(self.queue, count, poll=self._poll, recover=self._recover)
+        return self._team
 
 
 class AppDatabase:

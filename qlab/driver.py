@@ -61,6 +61,20 @@ class Durability(NamedTuple):
     power_cut: str
 
 
+class Mark(NamedTuple):
+    """The largest value that a store was ever told under a name: what workers leave for a checkup to read.
+
+    Attributes:
+        kind: `alive` or `run`.
+        name: A worker's name where `alive`, a handler's where `run`.
+        value: In seconds: the moment at which the worker was last heard of; how long the longest run took.
+    """
+
+    kind: str
+    name: str
+    value: float
+
+
 class Statement(NamedTuple):
     """One statement or script call, as it ran.
 
@@ -307,6 +321,20 @@ class Driver(ABC):
             f"{self.name} cannot wake a worker, since no process is told of what another one commits, and to ask its "
             'file again and again is polling: use wait="poll" with a shorter poll, or a redis:// address'
         )
+
+    # -- marks: they say something about workers, and nothing about jobs --
+
+    @abstractmethod
+    def mark(self, queue: str, mark: Mark) -> None:
+        """Keep a mark of a queue, unless a larger one of its kind and name is there."""
+
+    @abstractmethod
+    def unmark(self, queue: str, kind: str, name: str) -> None:
+        """Drop a mark of a queue; nothing happens where there is none."""
+
+    @abstractmethod
+    def marks(self, queue: str) -> list[Mark]:
+        """List the marks of a queue, sorted; none for a queue that no worker has worked."""
 
     # -- life --
 

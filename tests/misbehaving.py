@@ -18,7 +18,7 @@ PASSWORD = "hunter2"
 
 _VERBS = (
     *("push", "reserve", "complete", "complete_and_reserve", "release", "extend", "fail", "recover", "clear"),
-    *("counts", "jobs", "next_due", "check", "failing", "unstage", "retry", "mend"),
+    *("counts", "jobs", "next_due", "check", "failing", "unstage", "retry", "mend", "mark", "unmark", "marks"),
 )
 
 

@@ -24,7 +24,7 @@ from conftest import (
     taken,
 )
 
-from qlab.driver import Counts, Driver
+from qlab.driver import Counts, Driver, Mark
 from qlab.errors import QueueClosed
 from qlab.job import Job, JobState, Reservation
 
@@ -1057,3 +1057,38 @@ def test_a_closed_driver_raises_on_use_and_may_be_closed_again(driver: Driver) -
     ):
         with pytest.raises(QueueClosed):
             use()
+
+
+# -- marks --
+
+
+def test_a_mark_is_the_largest_value_that_was_told(driver: Driver) -> None:
+    assert driver.marks(QUEUE) == []
+    for value in (3.0, 9.0, 0.5):
+        driver.mark(QUEUE, Mark("run", "send", value))
+    driver.mark(QUEUE, Mark("run", "a:b é", 0.000001))
+    driver.mark(QUEUE, Mark("alive", "send", -1.0))
+    driver.mark("other", Mark("run", "send", 99.0))
+    kept = [Mark("alive", "send", -1.0), Mark("run", "a:b é", 0.000001), Mark("run", "send", 9.0)]
+    assert driver.marks(QUEUE) == kept
+    driver.clear(QUEUE, now=0.0)
+    assert driver.marks(QUEUE) == kept
+    assert driver.marks("other") == [Mark("run", "send", 99.0)]
+
+
+def test_a_mark_can_be_dropped_and_begins_anew(driver: Driver) -> None:
+    driver.unmark(QUEUE, "run", "send")
+    driver.mark(QUEUE, Mark("run", "send", 9.0))
+    driver.mark(QUEUE, Mark("alive", "send", 8.0))
+    driver.unmark(QUEUE, "run", "send")
+    driver.unmark(QUEUE, "run", "send")
+    driver.mark(QUEUE, Mark("run", "send", 1.0))
+    assert driver.marks(QUEUE) == [Mark("alive", "send", 8.0), Mark("run", "send", 1.0)]
+
+
+@only(*SHARED)
+def test_marks_are_seen_by_every_driver_of_the_store(driver: Driver, open_again: Callable[[], Driver]) -> None:
+    many = [Mark("run", f"{number:04}", number + 1.0) for number in range(600)]
+    for mark in many:
+        driver.mark(QUEUE, mark)
+    assert open_again().marks(QUEUE) == many

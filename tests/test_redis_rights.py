@@ -11,7 +11,7 @@ from clusters import ClusterOfThree
 from conftest import QUEUE, Servers, failed_one, program, push, take
 
 from qlab import drivers
-from qlab.driver import Counts, Driver
+from qlab.driver import Counts, Driver, Mark
 from qlab.drivers import LAYOUTS
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import DriverUnavailable
@@ -63,6 +63,9 @@ def every_verb(driver: Driver) -> None:
     assert driver.jobs(QUEUE, now=1.0)
     assert driver.check(QUEUE, now=1.0) == []
     assert driver.clear(QUEUE, now=1.0) == 3
+    driver.mark(QUEUE, Mark("run", "a", 1.0))
+    assert driver.marks(QUEUE) == [Mark("run", "a", 1.0)]
+    driver.unmark(QUEUE, "run", "a")
 
 
 @pytest.mark.parametrize("kind", ["redis", "valkey", "redis8"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qlab.clock import NEVER, from_us, us
-from qlab.driver import Counts, Durability
+from qlab.driver import Counts, Durability, Mark
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.errors import QueueClosed
 from qlab.job import FailedJob, Job, NewJob, Reservation
@@ -176,6 +176,19 @@ class MemoryDriver(StagedFailures):
             there.tokens -= bool(woken)
             return bool(woken)
 
+    def mark(self, queue: str, mark: Mark) -> None:
+        with self._lock:
+            marks, key, value = self._queue(queue).marks, (mark.kind, mark.name), us(mark.value)
+            marks[key] = max(value, marks.get(key, value))
+
+    def unmark(self, queue: str, kind: str, name: str) -> None:
+        with self._lock:
+            self._queue(queue).marks.pop((kind, name), None)
+
+    def marks(self, queue: str) -> list[Mark]:
+        with self._lock:
+            return [Mark(*key, from_us(value)) for key, value in sorted(self._queue(queue).marks.items())]
+
     def close(self) -> None:
         self._closed = True
         with self._lock:
@@ -273,7 +286,7 @@ def _place(row: _Row) -> tuple[int, int]:
 
 
 class _Queue:
-    """One queue's rows, their line, and the failures on their way to the table."""
+    """One queue's rows, their line, the failures on their way to the table, and the marks."""
 
     def __init__(self, line: "_ByTime | _ByArrival", lock: "threading.RLock") -> None:
         self.line = line
@@ -282,6 +295,7 @@ class _Queue:
         self.failing: dict[str, Failing] = {}
         self.retried: set[str] = set()
         self.tokens, self.awake = 0, threading.Condition(lock)
+        self.marks: dict[tuple[str, str], int] = {}
         self._last_id = 0
         self._last_seq = 0
 

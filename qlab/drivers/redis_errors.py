@@ -46,7 +46,7 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
 )
 
 _NO_CONNECTION = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
-_READS = ("counts", "failing", "jobs", "next_due", "check", "INFO", "CONFIG GET", "SMEMBERS")
+_READS = ("counts", "failing", "jobs", "next_due", "check", "marks", "INFO", "CONFIG GET", "SMEMBERS")
 _IF_LOST = {
     "push": "look whether the job is there before you dispatch it again",
     "complete_and_reserve": "what was reserved comes back when its reservation has run out",

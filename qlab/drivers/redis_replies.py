@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from qlab.clock import from_us
+from qlab.driver import Mark
 from qlab.drivers.failed_jobs import Failing
 from qlab.job import FailedJob, Job, NewJob, Reservation
 
@@ -69,6 +70,13 @@ def woken(reply: Any) -> bool:
         return False
     _, token = reply
     return text(token) == ""
+
+
+def mark(reply: Any) -> Mark:
+    """Read a mark."""
+    field, value = texts(listed(reply))
+    kind, _, name = field.partition(":")
+    return Mark(kind, name, from_us(int(value)))
 
 
 def three(reply: Any) -> tuple[int, int, int]:

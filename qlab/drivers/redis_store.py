@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from qlab.clock import NEVER, from_us, us
-from qlab.driver import Counts, Durability, Statement, tell
+from qlab.driver import Counts, Durability, Mark, Statement, tell
 from qlab.drivers import redis_errors, redis_replies
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.redis_cluster import Cluster
@@ -190,6 +190,15 @@ class RedisStore(StagedFailures):
         longest = self._reply_wait / 2  # A server that is silent for longer than the whole of it counts as away.
         asked = f"{max(0.001, min(seconds, longest)):.3f}"
         return self._ask("BLPOP", self._key(queue, "wake"), asked, read=redis_replies.woken)
+
+    def mark(self, queue: str, mark: Mark) -> None:
+        self._call("mark", queue, f"{mark.kind}:{mark.name}", us(mark.value), read=redis_replies.flag)
+
+    def unmark(self, queue: str, kind: str, name: str) -> None:
+        self._call("unmark", queue, f"{kind}:{name}", read=redis_replies.flag)
+
+    def marks(self, queue: str) -> list[Mark]:
+        return sorted(set(self._pages("marks", queue, redis_replies.mark)))
 
     def delete(self, queue: str) -> None:
         """Delete every key of a queue, its counters and unwritten failures too: for a queue made for an experiment."""

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from qlab.clock import NEVER, from_us, us
-from qlab.driver import Counts, Driver, Durability
+from qlab.driver import Counts, Driver, Durability, Mark
 from qlab.drivers.database import Database, Transaction
 from qlab.drivers.failed_jobs import failed_job, forgotten, ids_of, rows_of
 from qlab.drivers.files import MEMORY
@@ -186,6 +186,28 @@ class SqliteDriver(Driver):
         except UnusableStore as error:
             return [str(error)]
         return problems + [f"job {row[0]} has a reservation without a token, or a token without one" for row in odd]
+
+    def mark(self, queue: str, mark: Mark) -> None:
+        values = {"queue": queue, "kind": mark.kind, "name": mark.name, "value": us(mark.value)}
+
+        def act(transaction: Transaction) -> None:
+            transaction.run("mark")
+            transaction.run("mark", values, which=1)
+
+        self.database.transact(act)
+
+    def unmark(self, queue: str, kind: str, name: str) -> None:
+        def act(transaction: Transaction) -> None:
+            if transaction.run("marks"):
+                transaction.run("unmark", {"queue": queue, "kind": kind, "name": name})
+
+        self.database.transact(act)
+
+    def marks(self, queue: str) -> list[Mark]:
+        if not self.database.run("marks"):
+            return []
+        rows = self.database.run("marks", {"queue": queue}, which=1)
+        return [Mark(kind, name, from_us(value)) for kind, name, value in rows]
 
     def blocked(self) -> float:
         return self.database.blocked()

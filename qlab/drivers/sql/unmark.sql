@@ -1,0 +1,1 @@
+DELETE FROM jobs_marks WHERE queue = :queue AND kind = :kind AND name = :name;

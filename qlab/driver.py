@@ -67,7 +67,7 @@ class Mark(NamedTuple):
     Attributes:
         kind: `alive` or `run`.
         name: A worker's name where `alive`, a handler's where `run`.
-        value: In seconds: the moment at which the worker was last heard of; how long the longest run took.
+        value: In seconds: until when the worker counts as alive; how long the longest run took.
     """
 
     kind: str
@@ -322,19 +322,17 @@ class Driver(ABC):
             'file again and again is polling: use wait="poll" with a shorter poll, or a redis:// address'
         )
 
-    # -- marks: they say something about workers, and nothing about jobs --
+    # -- marks: they say something of workers and nothing of jobs, so a store may do without --
 
-    @abstractmethod
-    def mark(self, queue: str, mark: Mark) -> None:
+    def mark(self, queue: str, mark: Mark) -> None:  # noqa: B027 - a store that keeps none needs none
         """Keep a mark of a queue, unless a larger one of its kind and name is there."""
 
-    @abstractmethod
-    def unmark(self, queue: str, kind: str, name: str) -> None:
+    def unmark(self, queue: str, kind: str, name: str) -> None:  # noqa: B027 - as above
         """Drop a mark of a queue; nothing happens where there is none."""
 
-    @abstractmethod
-    def marks(self, queue: str) -> list[Mark]:
+    def marks(self, queue: str) -> list[Mark]:  # noqa: ARG002 - as above
         """List the marks of a queue, sorted; none for a queue that no worker has worked."""
+        return []
 
     # -- life --
 

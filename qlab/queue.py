@@ -335,6 +335,10 @@ class Queue:
         self._check_open()
         return self._steps.settle(reservation, ended, now, worker)
 
+    def reserved_until(self, reservation: Reservation) -> float:
+        """Tell when a reservation runs out, in seconds, also where its handler has extended it."""
+        return self._steps.extended.get(reservation.token, reservation.reserved_until)
+
     def crash(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> None:
         """Let the worker that holds a job vanish: the store is told nothing, the trace is."""
         self._check_open()

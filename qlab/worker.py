@@ -13,6 +13,7 @@ from qlab.log import log
 from qlab.outcome import Outcome, Unknown
 from qlab.patience import LONGEST_WAIT, Patience
 from qlab.queue import Queue
+from qlab.signs import Signs
 
 _DEAF = 0.5  # seconds: while it waits for its store a worker hears nothing else
 Recover = Literal["expired", "force"] | None
@@ -103,6 +104,7 @@ class Worker:
         self._queue = queue
         self._recovery = recover if isinstance(recover, Recovery) else Recovery(queue, recover)
         self._patience = Patience(poll, jitter, name)
+        self._signs = Signs(queue, name, self._patience.poll * (1 + self._patience.jitter))
         self._tally: Counter[str] = Counter()
         self._in_hand: Reservation | None = None
         self._guard = threading.Lock()
@@ -194,6 +196,7 @@ class Worker:
         try:
             while not self._stopping.is_set():
                 self._rest(self._round())
+            self._signs.gone()
         finally:
             self._ended.set()
 
@@ -201,6 +204,7 @@ class Worker:
         """Work until nothing is due, and tell how many seconds to wait."""
         try:
             self._boot()
+            self._signs.alive()
             self._queue.work(
                 self._count,
                 worker=self.name,
@@ -240,9 +244,12 @@ class Worker:
         self._recovery.make()
 
     def _hold(self, held: Reservation | None) -> None:
+        if held is None and self._in_hand is not None:
+            self._signs.ran(self._in_hand)
         self._in_hand = held
 
     def _count(self, outcome: Outcome) -> None:
         self._tally[type(outcome).__name__.lower()] += 1
         if not isinstance(outcome, Unknown):
             self._patience.answered()
+            self._signs.alive()

@@ -10,7 +10,7 @@ The keys of a queue, each `prefix:{queue}:list:` and
 | uids | hash | a job's id, by uid |
 | failing | hash | failures whose rows are not written yet, by uid |
 | retried | set | rows of failed_jobs that were retried and not yet deleted, as `file:id:uid` |
-| marks | hash | when workers were last heard of and how long runs took, by `kind:name` |
+| marks | hash | until when workers count as alive and how long runs took, by `kind:name` |
 | ready | list | `id:entry` of what may be reserved; an item whose entry is not its row's is skipped |
 | delayed | sorted set | `seq:id` of what is available later, by that moment |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |

@@ -10,7 +10,7 @@ The keys of a queue, each `prefix:{queue}:zset:` and
 | uids | hash | a job's id, by uid |
 | failing | hash | failures whose rows are not written yet, by uid |
 | retried | set | rows of failed_jobs that were retried and not yet deleted, as `file:id:uid` |
-| marks | hash | when workers were last heard of and how long runs took, by `kind:name` |
+| marks | hash | until when workers count as alive and how long runs took, by `kind:name` |
 | available | sorted set | `seq:id` of every job, by the moment from which it may be reserved |
 | reserved | sorted set | `seq:id` of what workers hold, by the moment at which the reservation runs out |
 | wake | list | tokens, at most 100, for workers that wait for one: jobs became ready since a worker last found none |

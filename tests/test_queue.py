@@ -1309,3 +1309,24 @@ def test_an_unknown_handler_met_by_a_worker_is_a_failed_attempt(queue: Queue) ->
     outcome = queue.work_once(0.0)
     assert isinstance(outcome, Retrying)
     assert outcome.error.startswith(f"{UnknownHandler.__name__}: no handler is called 'elsewhere'")
+
+
+# -- the same queue elsewhere --
+
+
+def test_a_queue_like_another_has_its_handlers_and_rules_and_a_store_of_its_own(queue: Queue) -> None:
+    ran = []
+    queue.handler("A", tries=7, backoff=[3.0])(lambda job: ran.append((job.context, 1 / job.payload)))
+    like = Queue("memory://", policy=Policy(tries=2), clock=SimulatedClock(5.0), name="like", context="shop")
+    like.handler("A")(lambda job: None)
+    other = queue.on("memory://")
+    assert (other.name, other.clock, other.policy, other.handlers) == (queue.name, queue.clock, queue.policy, ("A",))
+    with like.on(queue.driver, clock=queue.clock) as moved:
+        assert (moved.name, moved.context, moved.policy.tries, moved.clock) == ("like", "shop", 2, queue.clock)
+        other.dispatch("A", 0)
+        assert queue.counts() == Counts()
+        assert other.work_once().available_at == 3.0  # type: ignore[attr-defined]
+        queue.handler("B")(lambda job: None)
+        assert other.handlers == ("A",)
+    other.close()
+    like.close()

@@ -452,6 +452,14 @@ def test_weaker_a_push_that_is_repeated_makes_a_second_job(driver: VellumDriver)
     assert [driver.push("any", [job], now=0.0, resent=resent)[0].id for resent in (False, True)] == [1, 2]
 
 
+def test_a_failed_job_may_be_retried_with_a_corrected_payload(driver: VellumDriver) -> None:
+    driver.push("any", [new("scan", body='"wrong"')], now=0.0)
+    assert driver.fail(grab(driver), now=0.0, attempts=1, error="ValueError: boom")
+    ((_, job),) = driver.retry("any", driver.failed_ids("any"), now=0.0, body='"right"')
+    assert job == driver.jobs("any", now=0.0)[0]
+    assert job.payload == "right"
+
+
 def test_weaker_a_retried_job_keeps_its_row_and_its_id(driver: VellumDriver) -> None:
     push(driver, "a")
     assert driver.fail(grab(driver), now=1.0, attempts=1, error="E: x", traceback="T")

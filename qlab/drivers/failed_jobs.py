@@ -115,7 +115,7 @@ def ids_of(source: Database | Transaction, queue: str, before: float | None) -> 
 
 
 def rows_of(table: Transaction, queue: str, ids: Sequence[int], body: str | None = None) -> list[FailedJob]:
-    """Read a queue's rows with these ids, each once, in the order of the ids; with another payload where one is given."""
+    """Read a queue's rows with these ids, each once, in their order; with another payload where one is given."""
     found = [row for id in dict.fromkeys(ids) for row in table.run("retry", {"queue": queue, "id": id})]
     rows = [failed_job(row) for row in found]
     return rows if body is None else [row._replace(body=body) for row in rows]

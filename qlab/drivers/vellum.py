@@ -128,11 +128,11 @@ class VellumDriver(SqliteDriver):
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
         return [row[0] for row in self.database.run("failed_ids", {"before": us(inf if before is None else before)})]
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
+        told = {"now": us(now), "payload": body}
+
         def act(transaction: Transaction) -> list[tuple[int, Job]]:
-            return [
-                (id, _job(queue, row)) for id in ids for row in transaction.run("retry", {"id": id, "now": us(now)})
-            ]
+            return [(id, _job(queue, row)) for id in ids for row in transaction.run("retry", told | {"id": id})]
 
         return self.database.transact(act)
 

@@ -75,11 +75,11 @@ def load(text: str) -> Queue:
     return found
 
 
-def for_processes(text: str) -> Queue:
-    """Load a queue that several processes are to work.
+def shared(text: str) -> Queue:
+    """Load a queue that other processes see too.
 
     Raises:
-        ValueError: Only the process that opened its store sees it, or its time is simulated.
+        ValueError: Only the process that opened its store sees it.
     """
     queue = load(text)
     if queue.driver.private:
@@ -88,6 +88,16 @@ def for_processes(text: str) -> Queue:
             f"{text!r} is a store that only the process sees which opens it ({queue.driver!r}): use "
             "sqlite:///jobs.db or a redis:// address, or workers(queue, 4) in the process that dispatches"
         )
+    return queue
+
+
+def for_processes(text: str) -> Queue:
+    """Load a queue that several processes are to work.
+
+    Raises:
+        ValueError: Only the process that opened its store sees it, or its time is simulated.
+    """
+    queue = shared(text)
     if isinstance(queue.clock, SimulatedClock):
         queue.close()
         raise ValueError(

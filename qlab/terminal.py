@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from qlab.escape import printable
+from qlab.escape import printable, shortened
 from qlab.show import seconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,13 +45,29 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """
     if not head:
         return []
+    cells, right = _cells(head, rows)
+    return _placed(cells, _widths(cells), right)
+
+
+def one_line_each(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Write a table in which each row is one line: where it is too wide, the last column is cut."""
+    cells, right = _cells(head, rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    room = max(_NARROWEST, width() - sum(widths[:-1]) - _GAP * (len(widths) - 1))
+    widths[-1] = min(widths[-1], room)
+    return _placed([[*row[:-1], shortened(row[-1], room)] for row in cells], widths, right)
+
+
+def _cells(head: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[list[list[str]], list[bool]]:
+    """Give the texts of a table, and which columns are numbers."""
     values = [list(row) for row in rows]
     right = [all(isinstance(value, int | float) for value in column) for column in zip(*values, strict=True)]
     cells = [[name.replace("_", " ") for name in head]]
-    cells += [[_text(value) for value in row] for row in values]
-    widths = _widths(cells)
-    lines = [line for row in cells for line in _lines(row, widths, right or [False] * len(head))]
-    return [line.rstrip() for line in lines]
+    return cells + [[_text(value) for value in row] for row in values], right or [False] * len(head)
+
+
+def _placed(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    return [line.rstrip() for row in cells for line in _lines(row, widths, right)]
 
 
 def _text(value: object) -> str:

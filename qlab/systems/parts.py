@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from qlab.drivers.database import Database
-from qlab.job import Attempt
 from qlab.queue import Queue
+from qlab.service import WorkerService
 from qlab.team import Team, workers
 from qlab.worker import Recover, Worker
 
-Jobs = Mapping[str, Callable[[Attempt], Any]] | Iterable[tuple[str, Callable[[Attempt], Any]]]
+Jobs = Mapping[str, Callable[..., Any]] | Iterable[tuple[str, Callable[..., Any]]]
 
 
 class System:
@@ -166,13 +166,15 @@ class AppDatabase:
         return f"AppDatabase({self.path!r})"
 
 
-def register(queue: Queue, jobs: Jobs) -> None:
+def register(to: Queue | WorkerService, jobs: Jobs) -> None:
     """Register the handlers that an application names.
 
     Raises:
         ValueError: A name is there twice.
     """
+    there: set[str] = set()
     for name, run in jobs.items() if isinstance(jobs, Mapping) else jobs:
-        if name in queue.handlers:
+        if name in there:
             raise ValueError(f"the handler {name!r} is named twice: give each its own name")
-        queue.handler(name)(run)
+        to.handler(name)(run)
+        there.add(name)

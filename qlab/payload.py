@@ -49,8 +49,8 @@ def encode(value: object, *, what: str = "payload", limit: int = LIMIT) -> str:
 
 
 def decode(text: str) -> Any:
-    """Decode a payload's JSON text; every call gives a new value."""
-    return json.loads(text)
+    """Decode a payload's JSON text; every call gives a new value, None for a payload that its server has lost."""
+    return json.loads(text) if text else None
 
 
 def _problem(value: object, place: str, above: tuple[int, ...], left: list[int]) -> str | None:

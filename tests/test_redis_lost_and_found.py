@@ -1,7 +1,7 @@
 """What a Redis server may forget or do between two calls: its scripts, its keys, its connections, itself."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +29,7 @@ from conftest import (
 from qlab import Queue, SimulatedClock, drivers
 from qlab.driver import Counts, Driver
 from qlab.drivers import LAYOUTS
+from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
 
 store = stores(*REDIS)
@@ -104,6 +105,87 @@ def test_a_flushed_server_keeps_the_failed_jobs_and_gives_nobody_anothers_job(
     assert [job.name for _, job in driver.retry(QUEUE, driver.failed_ids(QUEUE), now=1.0)] == ["x", "y"]
     assert taken(driver, now=1.0) == ["x", "y"]
     assert driver.counts(QUEUE, now=1.0) == Counts(reserved=5)
+
+
+# -- keys that somebody deletes, or that the server evicts --
+
+
+@pytest.fixture
+def evicted(driver: Driver, client: redis.Redis) -> Callable[[str], Any]:
+    """Takes one key of the queue away, as a server does whose maxmemory-policy is not noeviction."""
+    assert isinstance(driver, RedisStore)
+    keys = dict(zip(driver.key_names, driver.keys(QUEUE), strict=True))
+    return lambda name: client.delete(keys[name])
+
+
+def test_a_job_without_its_payload_fails_and_is_run_by_nobody(
+    driver: Driver, queue: Queue, evicted: Callable[[str], Any]
+) -> None:
+    ran: list[Any] = []
+    queue.handler("A")(lambda job: ran.append(job.payload))
+    queue.dispatch_many([("A", number) for number in range(3)])
+    queue.dispatch_later("A", 3, delay=5.0)
+    assert queue.reserve(0.0)
+    evicted("bodies")
+    queue.dispatch("A", "whole")
+    assert [job.payload for job in driver.jobs(QUEUE, now=0.0)].count(None) == 4
+    assert "job 2 has no payload" in driver.check(QUEUE, now=0.0)
+    for _ in range(2):
+        queue.drain(until=queue.clock.now() + 200.0)
+        assert ran == ["whole"]
+        assert [(row.payload, row.error.split(":")[0]) for row in queue.failed()] == [(None, "PayloadLost")] * 4
+        assert driver.check(QUEUE, now=0.0) == []
+        assert queue.retry("all") == 4
+
+
+def test_a_job_in_hand_ends_well_without_its_payload(driver: Driver, evicted: Callable[[str], Any]) -> None:
+    push(driver, "completed", "failed", "released", "recovered")
+    done, failed, released, _ = driver.reserve(QUEUE, now=0.0, retry_after=5.0, limit=4)
+    evicted("bodies")
+    assert driver.complete(done, now=1.0)
+    assert driver.fail(failed, now=1.0, attempts=1, error="its own")
+    assert driver.counts(QUEUE, now=1.0) == Counts(reserved=2, failed=1)
+    assert driver.release(released, now=1.0)
+    assert [job.name for job in driver.recover(QUEUE, now=5.0)] == ["recovered"]
+    assert taken(driver, now=5.0) == []
+    rows = [(row.name, row.attempts, row.error.split(":")[0]) for row in driver.failed(QUEUE)]
+    assert sorted(rows) == [("failed", 1, "its own"), ("recovered", 1, "PayloadLost"), ("released", 1, "PayloadLost")]
+
+
+def test_any_number_of_jobs_without_payload_hides_none_that_has_one(
+    driver: Driver, evicted: Callable[[str], Any]
+) -> None:
+    push(driver, *("lost",) * 250)
+    held = take(driver, retry_after=None)
+    evicted("bodies")
+    push(driver, "whole", "next", now=1.0)
+    assert take(driver, now=1.0).job.name == "whole"
+    assert driver.complete_and_reserve(held, now=1.0, retry_after=90.0)[0]
+    assert len(driver.failed_ids(QUEUE)) == 249
+    assert driver.counts(QUEUE, now=1.0) == Counts(reserved=2, failed=249)
+
+
+def test_no_job_takes_the_number_of_one_that_is_there(driver: Driver, evicted: Callable[[str], Any]) -> None:
+    old = push(driver, "a", "b", "c")
+    held = take(driver)
+    evicted("counters")
+    young = push(driver, "d", "e", now=1.0)
+    assert not {job.id for job in old} & {job.id for job in young}
+    assert sorted(taken(driver, now=1.0)) == ["b", "c", "d", "e"]
+    assert driver.complete(held, now=1.0)
+
+
+def test_a_uid_without_a_job_keeps_no_job_out(driver: Driver, evicted: Callable[[str], Any]) -> None:
+    row = failed_one(driver, "retried")
+    (job,) = driver.push(QUEUE, [new("sent again", uid="a" * 32)], now=0.0)
+    driver.push(QUEUE, [new("sent again", uid=row.uid)], now=0.0)
+    evicted("rows")
+    again = driver.push(QUEUE, [new("sent again", uid=job.uid)], now=1.0)
+    assert [job.name for _, job in driver.retry(QUEUE, driver.failed_ids(QUEUE), now=1.0)] == ["retried"]
+    assert driver.jobs(QUEUE, now=1.0)[0] == again[0]
+    assert taken(driver, now=1.0) == ["sent again", "retried"]
+    assert driver.check(QUEUE, now=1.0) == ["BODIES has 4 entries for 2 jobs"]
+    assert driver.clear(QUEUE, now=1.0) == 2
 
 
 @pytest.fixture

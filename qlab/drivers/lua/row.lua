@@ -32,7 +32,18 @@ local function forget(row)
   redis.call('HDEL', UIDS, row.uid)
 end
 
+local function known(uid)        -- the row that has this uid
+  local id = redis.call('HGET', UIDS, uid)
+  return id and load(id)
+end
+
 local function next_seq() return redis.call('HINCRBY', COUNTERS, 'seq', 1) end
+
+local function next_id()         -- of no job that is there, also where somebody has deleted COUNTERS
+  local id
+  repeat id = text(redis.call('HINCRBY', COUNTERS, 'id', 1)) until redis.call('HEXISTS', ROWS, id) == 0
+  return id
+end
 
 local function place(row)        -- its member in a sorted set: ties of the score go by seq
   return string.format('%016.0f:%s', row.seq, row.id)
@@ -41,16 +52,20 @@ end
 local function id_at(place) return string.sub(place, 18) end
 
 local function anew(uid, name, body, now, available_at)   -- a job that stands in no set yet, nor is its row saved
-  local row = {id = text(redis.call('HINCRBY', COUNTERS, 'id', 1)), uid = uid, name = name, attempts = 0, entry = 1,
+  local row = {id = next_id(), uid = uid, name = name, attempts = 0, entry = 1,
                dispatched_at = tonumber(now), available_at = tonumber(available_at), seq = next_seq()}
   redis.call('HSET', BODIES, row.id, body)
   redis.call('HSET', UIDS, uid, row.id)
   return row
 end
 
+local function body(row)         -- its payload; empty, which no JSON is, where somebody has deleted BODIES
+  return redis.call('HGET', BODIES, row.id) or ''
+end
+
 local function stage(row, now, attempts, error, traceback)   -- move a job that stands in no set any more to FAILING
-  redis.call('HSET', FAILING, row.uid, cmsgpack.pack({text(next_seq()), row.uid, row.token, row.name,
-             redis.call('HGET', BODIES, row.id), attempts, error, traceback, text(row.dispatched_at), now}))
+  redis.call('HSET', FAILING, row.uid, cmsgpack.pack({text(next_seq()), row.uid, row.token, row.name, body(row), attempts,
+             error, traceback, text(row.dispatched_at), now}))
   forget(row)
 end
 
@@ -58,7 +73,15 @@ local function awaken(count)   -- a token for each job that may be reserved now:
   for _ = 1, math.min(count, 100 - redis.call('LLEN', WAKE)) do redis.call('RPUSH', WAKE, '') end
 end
 
+local function fail_without_payload(row, now, token)   -- nobody can run it, nor should it vanish without a word
+  if body(row) ~= '' then return false end
+  row.token = token
+  stage(row, now, text(row.attempts), 'PayloadLost: the server has lost the payload: does its maxmemory-policy evict keys? '
+        .. 'jobs need noeviction', '')
+  return true
+end
+
 local function described(row)
-  return {tonumber(row.id), row.uid, row.name, redis.call('HGET', BODIES, row.id), row.attempts, row.dispatched_at,
+  return {tonumber(row.id), row.uid, row.name, body(row), row.attempts, row.dispatched_at,
           row.available_at, row.reserved_at or false, row.claimable_since or false, row.ran_out and 1 or 0, row.seq}
 end

@@ -27,13 +27,14 @@ while #reserved <= limit and skipped < 100 do
   local popped = redis.call('LPOP', READY)
   if not popped then break end
   local row = load(string.match(popped, '^[^:]*'))
-  if row and item(row) == popped then
+  local there = row and item(row) == popped
+  if there then redis.call('ZREM', RUN_OUT, place(row)) end
+  if there and not fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) then
     row.attempts = row.attempts + 1
     row.ran_out = row.reserved_at and true
     row.claimable_since = math.min(row.available_at, tonumber(now))
     row.reserved_at, row.available_at, row.token = tonumber(now), tonumber(deadline), ARGV[3] .. '-' .. row.id
     row.entry = row.entry + 1
-    redis.call('ZREM', RUN_OUT, place(row))
     redis.call('ZADD', RESERVED, deadline, place(row))
     save(row)
     table.insert(reserved, described(row))

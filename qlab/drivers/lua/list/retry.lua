@@ -7,16 +7,16 @@ local jobs, ready = {}, 0
 for i = 2, #ARGV, 4 do
   local uid = ARGV[i + 1]
   local noted = redis.call('SADD', RETRIED, ARGV[i]) == 0
-  local there = redis.call('HGET', UIDS, uid)
+  local there = known(uid)
   if not noted and not there then
     local row = anew(uid, ARGV[i + 2], ARGV[i + 3], ARGV[1], ARGV[1])
     redis.call('HDEL', FAILING, uid)
     redis.call('RPUSH', READY, item(row))
     save(row)
-    there = row.id
+    there = row
     ready = ready + 1
   end
-  table.insert(jobs, not noted and described(load(there)) or 0)
+  table.insert(jobs, not noted and described(there) or 0)
 end
 awaken(ready)
 return jobs

@@ -4,9 +4,9 @@
 -- returns for each job its new id, or the job that has its uid already, or 0 where that one is being failed
 local pushed, ready = {}, 0
 for i = 2, #ARGV, 4 do
-  local uid, there = ARGV[i], redis.call('HGET', UIDS, ARGV[i])
+  local uid, there = ARGV[i], known(ARGV[i])
   if there then
-    table.insert(pushed, described(load(there)))
+    table.insert(pushed, described(there))
   elseif redis.call('HEXISTS', FAILING, uid) == 1 then
     table.insert(pushed, 0)
   else

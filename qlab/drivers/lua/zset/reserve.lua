@@ -1,15 +1,15 @@
 -- reserve: take the jobs that have been claimable longest, also those whose reservation has run out.
 -- KEYS: the queue's keys, as redis_zset.py maps them
 -- ARGV: now, deadline, token, limit
--- returns 0 (nothing is left to look at), then the jobs
+-- returns 1 where the call stopped at ids that nobody can run and more may be left (else 0), then the jobs
 local now, deadline, limit = ARGV[1], ARGV[2], tonumber(ARGV[4])
-local reserved = {0}
-while #reserved <= limit do
+local reserved, skipped = {0}, 0
+while #reserved <= limit and skipped < 100 do
   local due = redis.call('ZRANGEBYSCORE', AVAILABLE, '-inf', now, 'LIMIT', 0, limit + 1 - #reserved)
   if #due == 0 then break end
   for _, member in ipairs(due) do
     local row = load(id_at(member))
-    if row then
+    if row and not fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) then
       row.attempts = row.attempts + 1
       row.ran_out = row.reserved_at and true
       row.claimable_since = row.available_at
@@ -19,9 +19,15 @@ while #reserved <= limit do
       save(row)
       table.insert(reserved, described(row))
     else
-      redis.call('ZREM', AVAILABLE, member)   -- an id without a job: nobody can run it
+      redis.call('ZREM', AVAILABLE, member)   -- a job that lost its payload, or an id without a job: nobody can run it
+      redis.call('ZREM', RESERVED, member)
+      skipped = skipped + 1
     end
   end
 end
-if #reserved == 1 then redis.call('UNLINK', WAKE) end   -- nothing is due: the tokens are of jobs that are gone
+if skipped >= 100 then
+  reserved[1] = 1
+elseif #reserved == 1 then
+  redis.call('UNLINK', WAKE)   -- nothing is due: the tokens are of jobs that are gone
+end
 return reserved

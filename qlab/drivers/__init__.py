@@ -77,6 +77,7 @@ def _open_memory(url: str) -> Driver:
     from qlab.drivers.memory import MemoryDriver
 
     options = _options(url, "memory")
+    _check_no_place(url)
     return MemoryDriver(options.get("order", "available_at"))
 
 
@@ -108,6 +109,7 @@ def _open_embedded(url: str) -> Driver:
     from qlab.drivers.server import EmbeddedServer
 
     options = _options(url, "redis+embedded")
+    _check_no_place(url)
     layout = _layout(options, url)
     server = EmbeddedServer(options.get("server"), persistence=options.get("persistence", "none"))
     return on_server(server, layout=layout, options=options)
@@ -161,6 +163,15 @@ def _connect(
     kind = RedisZsetDriver if layout == "zset" else RedisListDriver
     whole = f"{address}?{urlencode(resolved, safe=':/', quote_via=quote)}"
     return kind(client, failed_jobs=failed_jobs, prefix=prefix, url=whole, on_close=on_close)
+
+
+def _check_no_place(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.netloc or parts.path:
+        raise ValueError(
+            f"{without_password(url)!r}: a store that ends with this process is at no place: write {parts.scheme}://, "
+            "and options after a ?"
+        )
 
 
 def _check_database(url: str) -> None:

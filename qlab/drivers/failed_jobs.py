@@ -287,7 +287,7 @@ def file_of(url: str) -> str:
     path = unquote(parts.path[1:])
     if parts.fragment:
         raise ValueError(f"{without_password(url)!r}: a # in a file's name is written %23")
-    if parts.scheme != "sqlite" or parts.netloc or not path:
+    if not url.lower().startswith("sqlite:///") or not path:
         raise ValueError(
             f"{without_password(url)!r} names no SQLite file: write sqlite:///jobs.db, or sqlite:////an/absolute/path.db"
         )

@@ -1,5 +1,6 @@
 """How a board looks, and who can use it: themes, contrast, axe's rules, the keyboard, narrow screens, less motion."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -155,6 +156,54 @@ def test_lanes_stay_as_they_are_however_many_jobs_there_are(open_notebook: Open)
     assert [one for one in heights if one != heights[0]] == []
     assert ask(board.root, WIDER) == []
     assert unreadable(board.root) == []
+
+
+PLACE = "(one) => Object.values(one.getBoundingClientRect().toJSON())"
+
+
+def test_nothing_moves_under_the_hand(open_notebook: Open, subtests: pytest.Subtests) -> None:
+    notebook = open_notebook(lab("sqlite"))
+    notebook.run_all()
+    board = notebook.board()
+    fixed = [
+        board.root,
+        *(board.button(name) for name in ("Reset", "Run", "Step back")),
+        board.root.get_by_text("Files"),
+    ]
+
+    def places() -> list[list[float]]:
+        settle(notebook.page)
+        return [ask(one, PLACE) for one in fixed]
+
+    def look(name: str) -> str:
+        settle(notebook.page)
+        return ask(board.button(name), "(one) => getComputedStyle(one).backgroundColor")
+
+    board.dispatch(payload='{"amount": 10}')
+    board.press("Reserve worker 1", "+60 s", "+60 s", "Step worker 2")
+    board.shows(done=1)
+    first = places()
+    with subtests.test("a job ran twice"):
+        board.press("Complete worker 1")
+        board.tells(re.compile(r"job 1 ran twice.* the balance is 20, expected 10"))
+        assert places() == first
+    with subtests.test("the past"):
+        board.press("Step back")
+        board.tells("the past")
+        assert places() == first
+        board.press("Now")
+    with subtests.test("it runs"):
+        board.press("Run")
+        board.tells("running")
+        hovered = look("Run")
+        assert places() == first
+        notebook.page.mouse.move(0, 0)
+        assert look("Run") == hovered, "a button that cannot be used looks as if it could, under the mouse"
+        board.press("Stop")
+    with subtests.test("the keys of the help are whole"):
+        board.press("Key help")
+        lines = [ask(key, "(one) => one.getClientRects().length") for key in board.root.locator("kbd").all()]
+        assert set(lines) == {1}
 
 
 def test_keys_stay_in_the_board(open_notebook: Open) -> None:

@@ -112,7 +112,7 @@ function draw(store, el, more = null) {
     const crew = live && several() ? workersPart(store) : null;
     const head = headPart(store, help.toggle, more), log = logPart(store), travel = travelPart(store);
     const dispatch = live && dispatchPart(store);
-    const folded = [...(live ? [policyPart, scenarioPart, statementsPart] : []), ledgerPart, plotsPart, jobsPart, filesPart]
+    const folded = [...(live ? [policyPart, scenarioPart, statementsPart] : []), plotsPart, jobsPart, filesPart, ledgerPart]
       .map((part) => part(store));
     const branches = live && branchesPart(store);
     parts = [head, dispatch, ...sides, crew, log, live && time, travel, ...folded, branches].filter(Boolean);

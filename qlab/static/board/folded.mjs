@@ -1,4 +1,4 @@
-// What is folded away: policy, scenario, statements, ledger, plots.
+// What is folded away: policy, scenario, statements, plots, ledger.
 
 import { named, s } from "./words.mjs";
 import { ledger, times } from "./ledger.mjs";
@@ -89,7 +89,7 @@ export function ledgerPart(store) {
   const draw = () => {
     const told = store.sides.map((side) => ledger(side.ledger, store.past ? store.seen(side).count : Infinity));
     const { entries, balance, expected, twice } = told[0];
-    setText(el.note, entries.length ? `${balance}, expected ${expected}${twice.length ? ` · twice: ${named(twice)}` : ""}` : "");
+    setText(el.note, entries.length ? twice.length ? `${balance}, not ${expected} · twice: ${named(twice)}` : `${balance}, expected ${expected}` : "");
     setAttribute(el.note, "class", `note${twice.length ? " alarm" : ""}`);
     if (el.open) body.replaceChildren(...told.map((one, i) => sheet(one, store.sides.length > 1 ? store.sides[i].driver : "")));
   };

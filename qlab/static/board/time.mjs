@@ -11,7 +11,7 @@ export function headPart(store, help, more) {
   const reset = button("Reset", () => store.ask("reset"), { class: "small", "data-about": "everything anew: the stores empty, the clock at 0" });
   const engine = h("span", { class: "engine" });
   const time = h("span", { class: "time" }, h("span", { class: "small-label", "aria-hidden": "true" }, "simulated clock"), clock);
-  const el = h("div", { class: "top" }, title, badge, store.live ? reset : null, more, engine, help, time);
+  const el = h("div", { class: "top" }, title, store.live ? reset : null, more, badge, engine, help, time);
   const draw = () => {
     const { name, scenario, closed } = store.head;
     setText(title, scenario ? `qlab · ${scenario}` : !name || name === "lab" ? "qlab" : `qlab · ${name}`);

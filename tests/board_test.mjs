@@ -212,6 +212,17 @@ test("what another driver than the first has lost has a line, too", () => {
   store.close();
 });
 
+test("that only another driver's server was restarted has a line, too", () => {
+  const told = message(1, 0, [1]);
+  const other = (jobs) => ({ ...message(1, 0, jobs).sides[0], driver: "redis" });
+  const store = new Store(fake(), { ...told, sides: [told.sides[0], other([1])] });
+  const events = { ...pieces(1, [null]), kind: [KINDS.indexOf("restarted")] };
+  const detail = (text) => ({ ...events, texts: [text], detail: [store.sides[1].texts.length], texts_from: store.sides[1].texts.length });
+  store.absorb({ ...message(2, 1, []), sides: [message(2, 1, []).sides[0], { ...other([]), events: detail("server") }] });
+  assert.equal(store.log.at(-1).text, "redis: the server was restarted");
+  store.close();
+});
+
 test("the latest line says that a job ran twice, now and in the past", () => {
   const store = new Store(fake(), message(1, 0, [1]));
   const twice = message(2, 1, [2]);

@@ -72,7 +72,7 @@ export class Store {
       reduce(side.state, event);
       if (i < news.length - LOGGED || event.kind === "expired") return; // the reservation after it says so
       const place = side.events.length - 1;
-      if (then === null) return event.kind === "lost" && this.noteLoss(present.driver ?? side.driver, event.at, tell(side.events, place));
+      if (then === null) return this.noteOwn(present.driver ?? side.driver, event, tell(side.events, place));
       const same = { polls: event.kind === "missed" ? 1 : 0, lost: event.kind === "lost" && "the first" };
       this.note({ at: event.at, text: tell(side.events, place), ...same }, ...tellDoubles(side, place));
     });
@@ -82,9 +82,10 @@ export class Store {
     for (const [job] of side.failed) side.hadRow.add(job);
   }
 
-  /** Say what another driver than the first has lost: nothing else that only it does has a line. */
-  noteLoss(driver, at, text) {
-    if (at >= (this.log.at(-1)?.at ?? 0)) this.note({ at, text: `${driver}: ${text}`, lost: driver });
+  /** Say that another driver's server was restarted, and what it has lost: nothing else that only it does has a line. */
+  noteOwn(driver, { kind, at, detail }, text) {
+    const told = kind === "lost" || (kind === "restarted" && detail === "server");
+    if (told && at >= (this.log.at(-1)?.at ?? 0)) this.note({ at, text: `${driver}: ${text}`, lost: kind === "lost" && driver });
   }
 
   /** Add lines to the log of what happened. */

@@ -237,6 +237,9 @@ test("a payload is checked as it is typed", () => {
   assert.equal(notJson('{"amount": 10}'), "");
   assert.match(notJson("hello"), /Text goes in quotes: "hello"/);
   assert.match(notJson('{"amount": '), /^Not JSON/);
+  for (const text of ["{amount: 10}", "{'amount': 10}", '{"amount": 10, to: 3}']) assert.match(notJson(text), /go in double quotes/, text);
+  assert.match(notJson('{"gift": True}'), /true, false and null/);
+  for (const text of ['{"to": "Ann, Bob\'s', '[true, false', '{"is": "None"', "{"]) assert.match(notJson(text), /\.$/, text);
 });
 
 test("no text of a CSV is a formula", () => {

@@ -175,6 +175,17 @@ def test_has_a_control_for_each_method(open_notebook: Open, subtests: pytest.Sub
         board.field("Payload").fill('{"amount": 3}')
         expect(board.field("Payload")).not_to_have_attribute("aria-invalid", "true")
 
+    with subtests.test("a number that cannot be is refused where it stands"):
+        for name, wrong, right in (("Delay (s)", "-5", "0"), ("How many", "0", "1"), ("How many", "", "1")):
+            board.field(name).fill(wrong)
+            board.press("Dispatch")
+            board.tells(re.compile(rf"^{re.escape(name)}: use "))
+            expect(board.field(name)).to_be_focused()
+            expect(board.field(name)).to_have_attribute("aria-invalid", "true")
+            board.field(name).fill(right)
+            expect(board.field(name)).not_to_have_attribute("aria-invalid", "true")
+        board.shows(ready=0, delayed=0)
+
     with subtests.test("delay and jump"):
         board.dispatch("pay", delay="30")
         board.shows(delayed=1)

@@ -40,7 +40,7 @@ export function scenarioPart(store) {
   const text = h("p", { class: "about" });
   const play = button("Play", async () => {
     if (!(await store.ask("play", { scenario: pick.value })).error) store.say("The scenario is laid out, from 0 s: press Run, or Jump to next event.");
-  }, { class: "primary" });
+  }, { class: "primary", "data-about": "empty the stores and lay the scenario out from 0 s; Run lets it happen" });
   const el = details("Scenario", h("div", { class: "form-row" }, field("Scenario", pick), play), text);
   function draw() {
     keyed(pick, store.head.scenarios ?? [], ([name]) => name, ([name]) => h("option", { value: name }, name));

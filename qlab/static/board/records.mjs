@@ -35,7 +35,7 @@ export function jobsPart(store) {
     setText(payload, `payload of job ${id}: ${text}`);
   }
   function draw() {
-    const { length } = known(store.first.state);
+    const { length } = known(store.seen(store.first).state);
     setText(el.note, length ? length.toLocaleString("en") : "");
     keyed(side, store.sides.map((one) => one.driver), (name) => name, (name) => h("option", { value: name }, name));
     driver.hidden = store.sides.length < 2;
@@ -81,7 +81,7 @@ export function filesPart(store) {
     button(title(form), store.live ? () => fetch(form) : keep, { "aria-label": `Export ${title(form)}` }));
   const lab = [button("Save", save, { "data-about": "what was done, as JSON; Load does it again" }), button("Load", () => file.click()), file];
   const el = details("Files", store.live && group("Lab", "form-row", ...lab), group("Export", "form-row", ...forms), aside(
-    "CSV and Parquet hold the events, SVG and PNG the timeline; HTML is this board as one page, which needs no kernel and no network."));
+    `${store.live ? "Save keeps what was done as lab.json, and Load does it again. " : ""}CSV and Parquet hold the events, SVG and PNG the timeline; HTML is this board as one page, which needs no kernel and no network.`));
   return { el, draw() {} };
 }
 

@@ -92,7 +92,8 @@ export function travelPart(store) {
   const now = button("Now", () => store.look(null));
   const branch = button("Branch here", async () => {
     const from = place();
-    const { result } = await store.ask("branch", { events: from });
+    const { result, error } = await store.ask("branch", { events: from });
+    if (!error && result >= from) store.say("The branch is below: the same up to here, with a clock of its own.");
     const why = `what happened next went on beyond event ${from} in one piece`;
     if (result < from) store.say(`The branch begins after event ${result}, as its name says: ${why}.`);
   }, { "data-about": "do what was done up to this moment in a second lab, which goes its own way" });

@@ -52,7 +52,7 @@ function drawCard(store, el, item) {
   setText(el.jobName, item.name);
   setText(el.when, item.when);
   setText(el.noted, item.note);
-  setAttribute(el, "title", item.note || null);
+  setAttribute(el, "title", [item.name, item.note].filter(Boolean).join(": ") || null); // both may be cut short
   const tries = store.head.policy?.tries ?? 0;
   const pips = `${item.attempts}/${Math.max(tries, item.attempts)}`;
   if (el.pips.dataset.shown !== pips) {

@@ -7,6 +7,7 @@ from qlab.escape import html, shortened
 
 _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 _CELL = "text-align:left;padding:.2em .8em .2em 0;border-bottom:1px solid rgba(128,128,128,.35)"
+_WHOLE = 12  # characters of a cell that is not broken, such as a moment
 
 Row = TypeVar("Row")
 
@@ -20,11 +21,14 @@ def table_html(columns: Sequence[str], rows: Iterable[Sequence[object]], caption
         caption: A line above the table.
     """
     head = "".join(f'<th scope="col" style="{_CELL}">{html(name)}</th>' for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{html(value)}</td>' for value in row) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     title = f'<caption style="text-align:left">{html(caption)}</caption>' if caption else ""
     return f'<table style="{_STYLE}">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _cell(value: object) -> str:
+    keep = ";white-space:nowrap" if len(str(value)) <= _WHOLE else ""
+    return f'<td style="{_CELL}{keep}">{html(value)}</td>'
 
 
 def seconds(value: float | None) -> str:

@@ -1245,6 +1245,14 @@ def test_lists_show_their_first_rows_and_count_the_rest(queue: Queue) -> None:
     assert "and 3 more" in html
 
 
+@only("memory")
+def test_a_moment_in_a_table_is_not_broken_in_two(queue: Queue) -> None:
+    queue.handler("A")(lambda job: None)
+    queue.dispatch_later("A", delay=16.5)
+    html = queue.jobs()._repr_html_()
+    assert ';white-space:nowrap">16.5 s</td>' in html
+
+
 # -- threads --
 
 

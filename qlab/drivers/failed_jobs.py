@@ -14,6 +14,7 @@ the same number is another row.
 """
 
 import math
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -57,7 +58,12 @@ class FailedJobs:
         self._writing: Database | None = None
         self._reading: Database | None = None
         self._name: str | None = None
-        self._guard = threading.Lock()
+        self._guards: dict[int, threading.Lock] = {}
+
+    @property
+    def _guard(self) -> threading.Lock:
+        """A lock of each process: a thread that held it while this one was forked is not here to let it go."""
+        return self._guards.setdefault(os.getpid(), threading.Lock())
 
     def database(self) -> Database:
         """Open the file to write, making it where it is not there yet."""

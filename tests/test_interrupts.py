@@ -97,7 +97,7 @@ def test_ctrl_c_at_any_place_of_any_verb_leaves_nothing_half_done(address: str, 
 def test_an_answer_that_an_interrupt_left_on_its_way_is_no_other_question_s(driver: Any) -> None:
     push(driver, "a")
     connection = driver._client.connection_pool.get_connection()  # noqa: SLF001 - as an interrupt leaves it
-    connection.send_command("PING")
+    connection.send_command("BLPOP", "nothing", "1")  # an answer that is there at once redis-py would see itself
     driver._client.connection_pool.release(connection)  # noqa: SLF001
     with pytest.raises(KeyboardInterrupt), driver._explained("reserve"):  # noqa: SLF001
         raise KeyboardInterrupt

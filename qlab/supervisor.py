@@ -61,6 +61,7 @@ class Supervisor:
         """
         with self._hearing_signals():
             try:
+                log.info("%s", fields(working=self._setup["target"], workers=len(self._posts), process=os.getpid()))
                 self._start(self._posts[0])
                 while any(post.busy for post in self._posts):
                     self._step()

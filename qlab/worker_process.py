@@ -91,9 +91,11 @@ class Process:
         while order := os.read(orders, 1):
             if order == STOP:
                 self.stop()
+                self._say("finishing")
             elif order == LEAVE:
                 self.leave()
         self.stop()
+        self._say("finishing")
         if self._worker is not None and not self._worker.stop(self._setup["grace"]):
             self.leave()
 
@@ -109,9 +111,16 @@ class Process:
         self._leaving, self._code = True, LEFT
         giving_back = threading.Thread(target=self._give_back, daemon=True)
         giving_back.start()
-        giving_back.join(LEAVING)
+        giving_back.join(LEAVING)  # Its handler may hold the very lock that this needs.
+        if self._code == LEFT:
+            self._say("left")
         sys.stdout.flush()
         os._exit(self._code)
+
+    def _say(self, what: str) -> None:
+        """Say what becomes of the job in hand; never in a signal's handler, which may have interrupted the log."""
+        if self._worker is not None and (held := self._worker.in_hand):
+            log.info("%s", fields(**{what: held.job.id}, handler=held.job.name, worker=self._worker.name))
 
     def _give_back(self) -> None:
         worker = self._worker
@@ -119,8 +128,6 @@ class Process:
             self._code = FINISHED
         elif held := worker.in_hand:
             self._code = self._released(worker, held) if self._setup["unfinished"] == "release" else LEFT
-            if self._code == LEFT:
-                log.warning("%s", fields(left=held.job.id, handler=held.job.name, worker=worker.name))
         elif worker.stop(LEAVING):  # It settled a job, or asked for one, which is given back unstarted.
             self._code = FINISHED
 

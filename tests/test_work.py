@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from conftest import QUEUE, only
+from tried import Tried
 from working import ROOT, Shop, Working
 
 from qlab import Queue, supervisor
 from qlab.driver import Counts
+from qlab.library import register
 from qlab.supervisor import Supervisor
 
 pytestmark = [
@@ -36,7 +38,7 @@ def shop(address: str, tmp_path: Path) -> Iterator[Shop]:
 def queue(address: str) -> Iterator[Queue]:
     """The application's queue, as the test sees it."""
     with Queue(address, name=QUEUE) as queue:
-        for name in ("hold", "quick", "look around"):
+        for name in ("hold", "lock and hold", "quick", "look around"):
             queue.handler(name)(lambda job: None)
         yield queue
 
@@ -76,7 +78,7 @@ def test_the_first_signal_finishes_the_job_in_hand_and_takes_no_other(shop: Shop
     with shop.work(*QUICKLY) as working:
         ((worker, job, _),) = begun(working)
         ask(working, worker)
-        working.until("stopping=")
+        working.until(f"finishing={job} handler=hold worker=worker-1")
         shop.open_gate()
         assert working.end() == 0
         assert len(begun(working)) == 1
@@ -130,6 +132,22 @@ def test_then_the_job_in_hand_is_given_back_or_left_and_its_attempt_counts(
         working.signal(signal.SIGTERM)
         assert working.end() == 0
     assert queue.counts() == Counts()
+
+
+@only("sqlite")
+def test_a_job_that_cannot_be_given_back_is_left_and_said(
+    shop: Shop, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own handler holds the lock that this needs, and goes on holding it."""
+    monkeypatch.setenv("SHOP_RETRY_AFTER", "")
+    queue.dispatch("lock and hold")
+    with shop.work(*QUICKLY, "--grace", "0.1") as working:
+        begun(working)
+        working.signal(signal.SIGTERM)
+        assert working.end() == 4
+        assert working.said('left=1 handler="lock and hold" worker=worker-1')
+    assert queue.counts() == Counts(reserved=1)
+    assert attempts(queue) == [1]
 
 
 @only("sqlite")
@@ -187,7 +205,7 @@ def test_the_job_in_hand_is_finished_where_the_supervisor_is_killed(shop: Shop, 
     with shop.work(*QUICKLY, "--grace", 3000) as working:
         begun(working)
         working.signal(signal.SIGKILL)
-        working._process.wait()  # noqa: SLF001 - its workers are still there
+        working.until("finishing=1 ")
         shop.open_gate()
         assert working.end() == -signal.SIGKILL
     assert attempts(queue) == [0]
@@ -275,6 +293,37 @@ def test_a_handler_s_input_is_empty_and_its_environment_the_supervisor_s(shop: S
         working.signal(signal.SIGTERM)
         assert working.end() == 0
         assert working.lines == [line]
+
+
+@pytest.mark.timeout(1800)
+@stores
+def test_each_of_many_jobs_is_done_once_though_the_workers_were_stopped_and_started_twice(
+    shop: Shop, address: str, deep: bool, tried: Tried
+) -> None:
+    jobs = 10_000 if deep else 200
+    for number in range(jobs):
+        file = shop.folder / "library" / f"{number % 100:02}" / f"module_{number}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"def one():\n    return {number}\n")
+    (shop.folder / "shop.py").write_text(
+        "import os\nfrom qlab import Queue\nfrom qlab.library import register\n"
+        f"queue = Queue(os.environ['SHOP_URL'], name={QUEUE!r})\nregister(queue)\n"
+    )
+    done: list[str] = []
+    with Queue(address, name=QUEUE) as queue:
+        register(queue)
+        queue.dispatch("scan_library", {"folder": str(shop.folder / "library"), "limit": jobs})
+        for wanted in (jobs // 3, 2 * jobs // 3, jobs + 1):
+            with shop.work(*QUICKLY, "--workers", 4, "--grace", 3000) as working:
+                working.until("working=shop:queue workers=4")
+                working.until("outcome=", wanted - len(done), patience=600.0)
+                working.signal(signal.SIGTERM)
+                assert working.end(patience=600.0) == 0
+                done += working.said("outcome=")
+        assert queue.counts() == Counts()
+    assert all("outcome=completed" in line and " attempt=1 " in line for line in done)
+    assert Counter(line.partition(" job=")[2].split()[0] for line in done) == Counter(map(str, range(1, jobs + 2)))
+    tried.add(queue.driver.name, "jobs", jobs + 1)
 
 
 # -- what cannot be worked --

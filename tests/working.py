@@ -34,6 +34,16 @@ def hold(job):
         fcntl.flock(gate, fcntl.LOCK_SH)
 
 
+@queue.handler("lock and hold")
+def lock_and_hold(job):
+    """Stands still in the middle of a transaction on the queue's own file."""
+    import sqlite3
+
+    with sqlite3.connect(os.environ["SHOP_URL"].removeprefix("sqlite:///"), isolation_level=None) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        hold(job)
+
+
 @queue.handler("quick")
 def quick(job):
     tell("ran", job.payload)
@@ -101,18 +111,19 @@ class Working:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def until(self, text: str, times: int = 1) -> list[str]:
-        """Wait for lines with this text, and give them."""
+    def until(self, text: str, times: int = 1, patience: float = PATIENCE) -> list[str]:
+        """Wait for lines with this text, for so many seconds at the most, and give them."""
         with self._more:
-            assert self._more.wait_for(lambda: len(self.said(text)) >= times, PATIENCE), self.lines
+            enough = self._more.wait_for(lambda: len(self.lines) >= times and len(self.said(text)) >= times, patience)
+            assert enough, self.lines[-100:]
         return self.said(text)
 
     def said(self, text: str) -> list[str]:
         return [line for line in self.lines if text in line]
 
-    def end(self) -> int:
+    def end(self, patience: float = PATIENCE) -> int:
         """Wait for its end and for that of all its processes, each of which holds the pipe, and tell the exit code."""
-        code = self._process.wait(PATIENCE)
+        code = self._process.wait(patience)
         assert self._silent.wait(PATIENCE), f"a process was left behind; {self.lines}"
         return code
 

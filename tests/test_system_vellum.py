@@ -17,7 +17,7 @@ from conftest import new, outcomes, push, take, told
 from watching import Gate, eventually, heard
 
 from qlab import Queue, SimulatedClock
-from qlab.driver import Counts
+from qlab.driver import Counts, Mark
 from qlab.errors import UnusableStore
 from qlab.job import Attempt, Release
 from qlab.library import item, summary
@@ -497,6 +497,14 @@ def test_clear_forget_and_counts_are_as_ever(driver: VellumDriver, clock: Simula
     assert [job.state(0.0) for job in queue.jobs()] == ["reserved", "ready", "delayed"]
     assert (queue.forget(1), queue.forget("all"), queue.clear(), queue.counts()) == (1, 1, 3, Counts())
     assert "words for states" in repr(driver)
+
+
+def test_workers_leave_their_marks_as_ever(driver: VellumDriver) -> None:
+    assert driver.marks("any") == []
+    driver.mark("any", Mark("worker", "w1", 5.0))
+    assert driver.marks("any") == [Mark("worker", "w1", 5.0)]
+    driver.unmark("any", "worker", "w1")
+    assert driver.marks("any") == []
 
 
 def test_a_file_whose_jobs_table_is_another_s_is_left_alone(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ _HERE = files("qlab.drivers")
 
 @cache
 def sql(name: str, folder: str = "") -> tuple[str, ...]:
-    """Read the statements of `sql/<folder>/<name>.sql`, in order."""
-    text = (_HERE / "sql" / folder / f"{name}.sql").read_text(encoding="utf-8")
+    """Read the statements of `sql/<folder>/<name>.sql`, in order; of `sql/<name>.sql` where the folder has none."""
+    own = _HERE / "sql" / folder / f"{name}.sql"
+    text = (own if own.is_file() else _HERE / "sql" / f"{name}.sql").read_text(encoding="utf-8")
     return tuple(part.strip() + ";" for part in text.split(";\n") if part.strip())
 
 

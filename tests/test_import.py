@@ -54,6 +54,14 @@ queue.drain()
 queue.jobs()._repr_html_()
 queue.close()
 """,
+    "the systems over SQLite": """
+from qlab.systems import in_process, mail_outbox, rustclamp, vellum, worker_service
+for app in (
+    rustclamp({"A": print}, {}), vellum(), in_process(), mail_outbox("sqlite:///mails.db", print),
+):
+    with app: pass
+worker_service("worker.db").queue.close()
+""",
     "a queue on SQLite": """
 from qlab import Queue
 with Queue("sqlite:///jobs.db") as queue:

@@ -17,6 +17,7 @@ from qlab import Completed, Failed, SimulatedClock
 from qlab.driver import Counts
 from qlab.errors import DriverUnavailable, UnknownHandler
 from qlab.job import Attempt
+from qlab.patience import Patience
 from qlab.systems import Rustclamp, Settings, rustclamp
 from qlab.systems.parts import AppDatabase
 
@@ -37,8 +38,8 @@ def makes(connection: str, servers: Servers, tmp_path: Path, clock: SimulatedClo
         usual |= {"REDIS_URL": servers["valkey"].url, "REDIS_PREFIX": tmp_path.name}
     with ExitStack() as opened:
 
-        def make(jobs: Any = (), **environment: str) -> Rustclamp:
-            app = rustclamp(jobs, usual | environment, clock=clock, poll=0.002)
+        def make(jobs: Any = (), *, fast: bool = True, **environment: str) -> Rustclamp:
+            app = rustclamp(jobs, usual | environment, clock=clock, **({"poll": 0.002} if fast else {}))
             opened.callback(app.close)
             return app
 
@@ -344,6 +345,24 @@ def test_once_stopped_a_worker_takes_no_new_job_and_finishes_the_one_it_is_runni
     gate.may_end.set()
     assert app.stop()
     assert app.queue.counts() == Counts(ready=1)
+
+
+def test_a_worker_asks_again_about_once_a_second_where_nothing_is_due(
+    makes: Makes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    waited, idle = threading.Event(), Patience.idle
+
+    def tell(patience: Patience) -> float:
+        waits.append(idle(patience))
+        waited.set()
+        return waits[-1]
+
+    monkeypatch.setattr(Patience, "idle", tell)
+    app = makes(fast=False).start()
+    assert eventually(waited)
+    assert app.stop()
+    assert all(0.5 <= seconds <= 1.5 for seconds in waits)
 
 
 def test_an_app_that_works_is_not_started_twice(makes: Makes) -> None:

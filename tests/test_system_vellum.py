@@ -483,6 +483,12 @@ def test_weaker_rows_of_jobs_that_are_done_stay(makes: Makes) -> None:
     assert (states(app), app.queue.counts(), app.queue.jobs()) == ([(1, "done")], Counts(), [])
 
 
+def test_weaker_when_a_job_was_claimed_is_not_kept(driver: VellumDriver) -> None:
+    push(driver, "a", at=5.0)
+    assert grab(driver, 60.0).job.reserved_at == 60.0
+    assert [job.reserved_at for job in driver.jobs("any", now=60.0)] == [5.0]
+
+
 # -- what it keeps of the contract --
 
 

@@ -90,6 +90,8 @@ def test_a_handler_that_was_running_at_the_restart_changes_nothing_any_more(cloc
 
 
 def test_a_service_over_sqlite_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
     async def webhook(job: AsyncAttempt) -> None:
         await asyncio.to_thread(seen.append, job.payload)
         if job.payload == 3:
@@ -111,9 +113,6 @@ def test_a_service_over_sqlite_goes_on_after_a_restart_where_it_was(tmp_path: Pa
     services[0].queue.close()
     assert serve() == Worked(completed=2)
     assert sorted(map(str, seen)) == ["3", "thumbnail"]
-
-
-seen: list[Any] = []
 
 
 def test_a_service_over_a_file_that_cannot_hold_a_queue_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class InProcessDriver(MemoryDriver):
     def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
         return self.complete(reservation, now=now)  # there is no place to keep it
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
         return []
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:

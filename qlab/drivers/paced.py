@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from qlab.clock import from_us, us
-from qlab.driver import Counts, Driver, Durability, Statement
+from qlab.driver import Counts, Driver, Durability, Mark, Statement
 from qlab.job import FailedJob, Job, NewJob, Reservation
 
 
@@ -163,8 +163,8 @@ class PacedDriver(Driver):
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
         return self.store.failed_ids(queue, before=before)
 
-    def retry(self, queue: str, ids: Sequence[int], *, now: float) -> list[tuple[int, Job]]:
-        return self.store.retry(queue, ids, now=now)
+    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
+        return self.store.retry(queue, ids, now=now, body=body)
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
         return self.store.forget(queue, ids)
@@ -178,6 +178,15 @@ class PacedDriver(Driver):
     def check(self, queue: str, *, now: float) -> list[str]:
         own = [self.store.check(each, now=now) for each in (queue, _paces(queue), _caps(queue))]
         return [problem for problems in own for problem in problems]
+
+    def mark(self, queue: str, mark: Mark) -> None:
+        self.store.mark(queue, mark)
+
+    def unmark(self, queue: str, kind: str, name: str) -> None:
+        self.store.unmark(queue, kind, name)
+
+    def marks(self, queue: str) -> list[Mark]:
+        return self.store.marks(queue)
 
     def blocked(self) -> float:
         return self.store.blocked()

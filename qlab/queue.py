@@ -14,7 +14,7 @@ from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnknownFailedJob, UnusableStore
 from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
 from qlab.log import log
-from qlab.outcome import Outcome
+from qlab.outcome import Outcome, Settled
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Registry, Tries, checked_name
 from qlab.show import Table
@@ -338,6 +338,14 @@ class Queue:
     def reserved_until(self, reservation: Reservation) -> float:
         """Tell when a reservation runs out, in seconds, also where its handler has extended it."""
         return self._steps.extended.get(reservation.token, reservation.reserved_until)
+
+    def listen(self, tell: Callable[[Reservation, Settled], object]) -> None:
+        """Tell a function how each attempt ends here, right after it has; what that raises is logged, no more.
+
+        Args:
+            tell: Takes the reservation and the outcome.
+        """
+        self._steps.listeners.append(tell)
 
     def crash(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> None:
         """Let the worker that holds a job vanish: the store is told nothing, the trace is."""

@@ -34,6 +34,7 @@ from qlab.trace import Kind, Trace
 Result = TypeVar("Result")
 Asked = Callable[[], bool]
 Told = Callable[[Reservation | None], object]
+Heard = Callable[[Reservation, Settled], object]
 
 _NO_ANSWER = (DriverUnavailable, UnusableStore, QueueClosed)
 _REMEMBERED = 10_000
@@ -74,6 +75,7 @@ class Steps:
         extended: Until when the reservations that were extended last, in seconds, by token.
         failed: The ids of the last 10,000 jobs that failed here, by uid.
         log_payloads: Whether the lines of the log show payloads.
+        listeners: What is told how each attempt ended.
     """
 
     verbs: AttemptVerbs
@@ -93,6 +95,7 @@ class Steps:
         self.extended: dict[str, float] = {}
         self.failed: dict[str, int] = {}
         self.log_payloads = False
+        self.listeners: list[Heard] = []
 
     # -- the step --
 
@@ -297,6 +300,11 @@ class Steps:
         if kind is not None:
             self._trace.record(outcome.at, kind, job.id, job.name, outcome.attempt, worker, until=until, detail=detail)
         self.record_wait(outcome.at, worker)
+        for tell in tuple(self.listeners):
+            try:
+                tell(held, outcome)
+            except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
+                log.exception("a listener of outcomes went wrong; job=%s ended all the same", job.id)
         level = logging.ERROR if isinstance(outcome, Failed) else logging.INFO
         if log.isEnabledFor(level):
             log.log(level, "%s", self._line(held, outcome, worker))

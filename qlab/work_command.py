@@ -1,6 +1,8 @@
 """`qlab work`: worker processes for a queue that a module makes."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -58,9 +60,24 @@ Example:
     help="Whether to make ready first what has run out.",
 )
 @click.option("--force", is_flag=True, help="Recover every reservation: only where no other worker is alive.")
+@click.option(
+    "--metrics",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Serve metrics for Prometheus at this port of 127.0.0.1.",
+)
 @click.option("--log-payloads", is_flag=True, help="Show payloads in the log, which may hold secrets.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
-def work(target: str, workers: int, grace: float, name: str, recover: bool, force: bool, **setup: object) -> None:
+def work(
+    target: str,
+    workers: int,
+    grace: float,
+    name: str,
+    recover: bool,
+    force: bool,
+    metrics: int | None,
+    **setup: object,
+) -> None:
     """Work a queue with processes of their own.
 
     The queue is the variable QUEUE of MODULE, which the current folder may hold. The first SIGTERM or Ctrl-C finishes
@@ -78,4 +95,22 @@ def work(target: str, workers: int, grace: float, name: str, recover: bool, forc
     named.parse(target)
     to_stderr(quiet=bool(setup["quiet"]))
     how = setup | {"target": target, "recover": "force" if force else "expired" if recover else None}
-    sys.exit(supervisor.Supervisor(how, count=workers, name=name, grace=grace).run())
+    with _served(target, metrics):
+        how["metrics"] = metrics is not None
+        code = supervisor.Supervisor(how, count=workers, name=name, grace=grace).run()
+    sys.exit(code)
+
+
+@contextmanager
+def _served(target: str, port: int | None) -> Iterator[None]:
+    """Serve metrics meanwhile, where a port is given; the queue is opened here for its counts at the first scrape."""
+    if port is None:
+        yield
+        return
+    from qlab import prometheus
+    from qlab import target as named
+    from qlab.log import fields, log
+
+    with prometheus.serve_processes(lambda: named.load(target), port=port) as endpoint:
+        log.info("%s", fields(metrics=endpoint.url))
+        yield

@@ -43,7 +43,8 @@ class Process:
 
     Args:
         setup: The `target` as `MODULE:QUEUE`; `name`, `poll`, `wait` and `recover` of the `Worker`; the `grace` in
-            seconds; `unfinished`, which is `release` or `expire`; whether to `log_payloads`, and whether to be `quiet`.
+            seconds; `unfinished`, which is `release` or `expire`; whether to `log_payloads`, to be `quiet`, and to
+            count for `metrics`.
         tell: What takes its messages.
     """
 
@@ -70,6 +71,10 @@ class Process:
             self._tell("refused", str(error))
             return _REFUSED
         queue.log_payloads = setup["log_payloads"]
+        if setup.get("metrics"):
+            from qlab.prometheus import count_attempts  # noqa: PLC0415 - its package may not be installed
+
+            count_attempts(queue)
         how = {name: setup[name] for name in ("name", "poll", "wait", "recover")}
         worker = _Telling(queue, lambda: self._tell("ready"), **how)
         with self._guard:

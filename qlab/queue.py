@@ -307,7 +307,9 @@ class Queue:
         self._check_open()
         return self._steps.reserve(now, worker)
 
-    def finish(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> Outcome:
+    def finish(
+        self, reservation: Reservation, now: float | None = None, *, worker: str = "", holding: Told = nobody
+    ) -> Outcome:
         """Run the handler of a reserved job and settle it, as late as you like.
 
         Args:
@@ -315,9 +317,10 @@ class Queue:
             now: The moment, in seconds; a generator handler settles at that plus what it yields. The clock's by
                 default.
             worker: Who does it, for the trace.
+            holding: Told None when the handler has ended, before the job is settled.
         """
         self._check_open()
-        return self._steps.finish(reservation, now, worker)
+        return self._steps.finish(reservation, now, worker, holding)
 
     def steps(
         self, reservation: Reservation, now: float | None = None, *, worker: str = ""

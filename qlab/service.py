@@ -20,6 +20,7 @@ from qlab.patience import Patience
 from qlab.policy import Backoff
 from qlab.queue import Queue
 from qlab.registry import Tries
+from qlab.signs import Signs
 from qlab.steps import Ended
 from qlab.worker import Worked
 
@@ -144,6 +145,7 @@ class WorkerService:
         self.concurrency = concurrency
         self._recover = recover
         self._patience = Patience(poll, jitter, name)
+        self._signs = Signs(queue, name, self._patience.poll * (1 + self._patience.jitter))
         self._tally: Counter[str] = Counter()
         self._async_names: set[str] = set()
         self._places = [f"{name} {number}" for number in range(concurrency, 0, -1)]
@@ -270,6 +272,7 @@ class WorkerService:
                 await self._until(finishing)
             for left in list(self._in_hand):
                 left.cancel()  # its thread goes on, and settles the job if its handler ends after all
+            await self._until([asyncio.get_running_loop().run_in_executor(threads, self._signs.gone)])
         finally:
             threads.shutdown(wait=False)
 
@@ -300,12 +303,13 @@ class WorkerService:
         if self._recover is not None:
             self.queue.recover(force=self._recover == "force")
             self._recover = None
+        self._signs.alive()
         return None if self._stopping else self.queue.reserve(worker=place)
 
     def _attempt(self, held: Reservation, place: str) -> Outcome:
         if self._leaving:
             return self.queue.settle(held, Ended(Release()), worker=place)
-        return self.queue.finish(held, worker=place)
+        return self.queue.finish(held, worker=place, holding=lambda _: self._signs.ran(held))
 
     def _ended(self, place: str, attempt: "asyncio.Future[Outcome]") -> None:
         del self._in_hand[attempt]

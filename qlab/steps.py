@@ -111,10 +111,11 @@ class Steps:
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after)
         return self._record_reserved(found[0] if found else None, moment, worker)
 
-    def finish(self, held: Reservation, now: float | None, worker: str) -> Outcome:
+    def finish(self, held: Reservation, now: float | None, worker: str, holding: Told = nobody) -> Outcome:
         """Run and settle a reserved job; time goes by as its handler yields it."""
         now = None if now is None else self._at(now)
         ended, spent = self._run_through(held, now, worker)
+        holding(None)
         return self.settle(held, ended, None if now is None else now + spent, worker)
 
     def run(self, held: Reservation, now: float | None, worker: str) -> Generator[float, None, Ended]:

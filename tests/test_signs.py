@@ -1,5 +1,6 @@
 """What workers leave in their store for a checkup, and that no work hangs on it."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from conftest import ONE_OF_EACH, QUEUE, SHARED, only
 from watching import Watched
 
-from qlab import Queue, SimulatedClock
+from qlab import Queue, SimulatedClock, WorkerService
 from qlab.driver import Counts, Driver, Mark
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
@@ -65,6 +66,31 @@ def test_the_longest_run_of_each_handler_is_kept(queue: Queue) -> None:
     with Watched(queue) as worker:
         worker.until_idle()
     assert marks(queue.driver, RUN) == {"A": 3.0, "B": 95.0}
+
+
+@only(*ONE_OF_EACH)
+def test_a_service_leaves_the_same_signs(queue: Queue) -> None:
+    seen: list[dict[str, float]] = []
+    service = WorkerService(queue, name="s", poll=0.01)
+
+    async def takes(job: Any) -> None:
+        queue.clock.advance(job.payload)  # type: ignore[attr-defined]
+        seen.append(await asyncio.to_thread(marks, queue.driver, ALIVE))
+        if job.payload == 7.0:
+            await job.extend(90.0)
+        service.stop()
+
+    service.handler("A")(takes)
+    service.handler("B")(takes)
+    queue.dispatch("A", 3.0)
+    service.run()
+    queue.dispatch("B", 7.0)
+    service = WorkerService(queue, name="s", poll=0.01)
+    service.handler("B")(takes)
+    service.run()
+    assert [[name.partition("@")[0] for name in each] for each in seen] == [["s"], ["s"]]
+    assert marks(queue.driver, ALIVE) == {}
+    assert marks(queue.driver, RUN) == {"A": 3.0}
 
 
 def test_a_busy_worker_writes_no_mark_for_each_job(queue: Queue) -> None:

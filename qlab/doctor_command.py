@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qlab.escape import printable
+from qlab.store_commands import Where, on_one_store, print_lines
 
 if TYPE_CHECKING:
     from qlab.checkup import Checkup
@@ -27,44 +27,31 @@ _INDENT = 21
 
 
 @click.command(epilog=_AFTER)
-@click.argument("target", metavar="[MODULE:QUEUE]", required=False)
-@click.option(
-    "--url",
-    metavar="URL",
-    envvar="QLAB_URL",
-    show_envvar=True,
-    help="The store, as in sqlite:///jobs.db or redis://host; without a module, handlers and policy are not known.",
-)
-@click.option("--queue", "name", default="default", show_default=True, help="With --url: which queue of the store.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(target: str | None, url: str | None, name: str, as_json: bool) -> None:
+@on_one_store
+def doctor(where: Where, as_json: bool) -> None:
     """Look at a queue, its store and its workers, and say what is wrong and what to do.
 
     Each line says whether what was looked at is fine, to be minded, or wrong. It changes nothing. Of a queue that is
     given as MODULE:QUEUE, the handlers and the policy are known too.
     """
-    checkup = _looked_at(target, url, name)
+    checkup = _looked_at(where)
     if as_json:
         click.echo(checkup.json())
     else:
-        for line in _lines(checkup):
-            click.echo(printable(line))
+        print_lines(_lines(checkup))
     sys.exit(bool(checkup.wrong))
 
 
-def _looked_at(target: str | None, url: str | None, name: str) -> "Checkup":
-    from qlab import checkup
-    from qlab import target as named
+def _looked_at(where: Where) -> "Checkup":
+    from qlab import checkup, target
     from qlab.errors import DriverUnavailable, MissingRequirement
 
-    if target is None:
-        if url is None:
-            raise click.UsageError("say which queue: MODULE:QUEUE, or --url URL")
-        return checkup.doctor(url, name=name)
+    if where.target is None:
+        return checkup.doctor(where.url, name=where.name)
     try:
-        queue = named.load(target)
+        queue = target.load(where.target)
     except (DriverUnavailable, MissingRequirement) as error:
-        return checkup.Checkup([*checkup.here(), checkup.away(error)], target, "")
+        return checkup.Checkup([*checkup.here(), checkup.away(error)], where.target, "")
     with queue:
         return checkup.doctor(queue)
 

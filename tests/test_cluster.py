@@ -16,12 +16,13 @@ from clusters import ClusterOfThree
 from conftest import CLUSTERS, QUEUE, Servers, Store, failed_one, only, program, push, stores, take, taken
 from redis.crc import key_slot
 
-from qlab import drivers
+from qlab import Queue, doctor, drivers
 from qlab.driver import Counts, Driver
 from qlab.drivers.redis_list import RedisListDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.redis_zset import RedisZsetDriver
 from qlab.errors import DriverUnavailable, ReplyLost, UnusableStore
+from qlab.signs import Signs
 
 store = stores("redis_zset-cluster-redis", "redis_list-cluster-valkey")
 on_every_server = only(*(store.name for store in CLUSTERS))
@@ -242,3 +243,16 @@ def test_what_a_silent_node_was_asked_is_told_as_lost_and_sent_once(driver: Driv
             os.kill(cluster.nodes[1].pid, signal.SIGCONT)
     cluster.wait_until_all_agree()
     assert driver.counts(queue, now=0.0) == Counts(ready=4, reserved=2)
+
+
+def test_a_checkup_reaches_every_part_of_a_cluster(driver: Driver) -> None:
+    for node in range(3):
+        queue = Queue(driver, name=queue_on(driver, node))
+        queue.handler("A")(lambda job: None)
+        queue.dispatch("A")
+        Signs(queue, "w", 60.0).alive()
+        found = doctor(queue)
+        assert {finding.about for finding in found.wrong} <= {"persistence"}
+        (workers,) = [finding for finding in found if finding.about == "workers"]
+        assert workers.says.startswith("1 is alive: w@")
+        queue.clear()

@@ -21,6 +21,7 @@ from qlab import Checkup, Finding, Policy, Queue, SystemClock, checkup, doctor, 
 from qlab.cli import main
 from qlab.clock import monotonic
 from qlab.driver import Driver, Mark
+from qlab.drivers.paced import PacedDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
 from qlab.signs import ALIVE, RUN, Signs
@@ -80,7 +81,7 @@ def place(tmp_path: Path, server: EmbeddedServer, client: Any, monkeypatch: pyte
     return Place(tmp_path, server, client, monkeypatch)
 
 
-def sound(url: str, clock: Any = None) -> Queue:
+def sound(url: str | Driver, clock: Any = None) -> Queue:
     """A queue whose one job a worker is about to take."""
     queue = Queue(url, name=QUEUE, clock=clock)
     queue.handler("send")(lambda job: None)
@@ -101,6 +102,15 @@ def test_a_sound_set_up_has_nothing_wrong(place: Place, where: str) -> None:
             assert [finding for finding in found if finding.level != "fine"] == []
             assert all(finding.says and not finding.advice for finding in found)
         assert len(doctor(queue)) == len(found) + 1  # what only a queue of one's own tells: its handlers
+
+
+@pytest.mark.parametrize("where", ["sqlite", "redis"])
+def test_a_store_that_is_paced_is_looked_through(place: Place, where: str) -> None:
+    paced = PacedDriver(drivers.open(getattr(place, where)), pace=60.0, cap=None, day_ends=lambda at: at + 86_400.0)
+    with sound(paced) as queue:
+        found = doctor(queue)
+    assert [finding for finding in found if finding.level != "fine"] == []
+    assert {"SQLite" if where == "sqlite" else "persistence", "disk", "workers"} <= {each.about for each in found}
 
 
 # -- broken set-ups --

@@ -11,6 +11,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from qlab.forks import free_in_children
+
 NEVER = 2**53
 """The microsecond that never comes: larger than every moment, and exact as the double that a sorted set keeps."""
 
@@ -92,6 +94,7 @@ class SimulatedClock:
         self.epoch = epoch
         self._us = us(start)
         self._lock = threading.Lock()
+        free_in_children(self)
 
     def now(self) -> float:
         """Tell the present moment, in seconds."""

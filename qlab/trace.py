@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from qlab.clock import from_us, us
 from qlab.driver import Counts
+from qlab.forks import free_in_children
 from qlab.job import JobState
 from qlab.show import seconds, table_html
 
@@ -234,6 +235,7 @@ class Trace:
         self._texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
         self._lock = threading.Lock()
+        free_in_children(self)
         for event in events:
             self.record(*event)
 

@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -31,7 +30,6 @@ from conftest import (
 
 from qlab import Completed, Queue, drivers
 from qlab.driver import Counts, Driver
-from qlab.drivers.failed_jobs import FailedJobs
 from qlab.drivers.redis_list import RedisListDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.redis_zset import RedisZsetDriver
@@ -544,33 +542,3 @@ def test_a_forked_child_makes_connections_and_uids_of_its_own(queue: Queue) -> N
     assert isinstance(queue.finish(held), Completed)
     payloads = [job.payload for job in queue.jobs()]
     assert (payloads.count("parent's"), payloads.count("child's")) == (20, 20)
-
-
-@only(*ONE_OF_EACH_LAYOUT)
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # which is what this is about
-def test_a_child_that_is_forked_while_a_thread_opens_failed_jobs_opens_them_itself(
-    driver: Driver, open_again: Callable[[], Driver], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = failed_one(driver)
-    parent, begun, may_go = os.getpid(), threading.Event(), threading.Event()
-    real = FailedJobs._open  # noqa: SLF001 - the moment that is meant
-
-    def slow(*args: Any, **how: Any) -> Any:
-        begun.set()
-        assert os.getpid() != parent or may_go.wait(60.0)
-        return real(*args, **how)
-
-    monkeypatch.setattr(FailedJobs, "_open", slow)
-    other, seen = open_again(), []
-    thread = threading.Thread(target=lambda: seen.extend(other.failed(QUEUE)))
-    thread.start()
-    assert begun.wait(60.0)
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(30)  # seconds: it would hang for ever
-        os._exit(other.failed(QUEUE) != [row])
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    may_go.set()
-    thread.join(60.0)
-    assert (status, seen) == (0, [row])

@@ -13,6 +13,7 @@ from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Mark
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.errors import QueueClosed
+from qlab.forks import free_in_children
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
@@ -39,6 +40,7 @@ class MemoryDriver(StagedFailures):
         self.url = "memory://" if order == "available_at" else "memory://?order=arrival"
         self._queues: dict[str, _Queue] = {}
         self._lock = threading.RLock()
+        free_in_children(self)
         self._tokens = Tokens()
         self._closed = False
 

@@ -413,3 +413,18 @@ def test_a_reader_between_two_steps_sees_a_job_in_one_place(driver: Driver) -> N
         driver.retry(QUEUE, [id], now=0.0)
     failed_, moved = (Counts(failed=1), 1, 0), (Counts(ready=1), 0, 1)
     assert seen == [failed_, failed_, moved]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after the table", "before the table"])
+def test_a_job_that_is_written_while_somebody_reads_is_seen(driver: Any, before: bool) -> None:
+    def finish() -> None:
+        assert driver.failed_ids(QUEUE)
+
+    unwritten(driver, "a")
+    with meanwhile(driver.failed_jobs, "rows", finish, before=before):
+        assert {row.name for row in driver.failed(QUEUE)} == {"a"}
+    assert len(driver.failed(QUEUE)) == 1
+    unwritten(driver, "b")
+    with meanwhile(driver.failed_jobs, "ids", finish, before=before):
+        assert driver.counts(QUEUE, now=0.0).failed >= 2
+    assert driver.counts(QUEUE, now=0.0) == Counts(failed=2)

@@ -132,6 +132,11 @@ class Driver(ABC):
         """What is really behind it: product, version and settings, such as `SQLite 3.40.1, WAL, synchronous=NORMAL`."""
 
     @property
+    def store(self) -> "Driver":
+        """The driver that keeps the jobs: this one, unless it stands before another."""
+        return self
+
+    @property
     def private(self) -> bool:
         """Whether only this process sees the store, or the store ends with it."""
         return False

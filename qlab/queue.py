@@ -559,12 +559,13 @@ class Queue:
 
     def _push(self, jobs: Sequence[NewJob], now: float, connection: sqlite3.Connection | None) -> list[Job]:
         if connection is not None:
-            if not isinstance(self.driver, SqliteDriver):
+            store = self.driver.store
+            if not isinstance(store, SqliteDriver):
                 raise TypeError(
-                    f"connection= needs the sqlite driver, this queue is on {self.driver.name}: "
+                    f"connection= needs the sqlite driver, this queue is on {store.name}: "
                     "only in one SQLite file do a row and its job commit together"
                 )
-            return self.driver.push(self.name, jobs, now=now, connection=connection)
+            return store.push(self.name, jobs, now=now, connection=connection)
         try:
             return self.driver.push(self.name, jobs, now=now)
         except ReplyLost:

@@ -114,7 +114,7 @@ def _marks(queue: Queue, kind: str) -> list[Mark]:
 
 
 def _mend(driver: Driver) -> str:
-    if driver.name.startswith("redis"):
+    if driver.store.name.startswith("redis"):
         return (
             "run `qlab recover`, with --force where no worker is alive: it puts back what stands in no set; "
             "were keys deleted, or evicted?"

@@ -11,7 +11,6 @@ from qlab.clock import SystemClock, monotonic
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import StagedFailures
 from qlab.drivers.files import MEMORY
-from qlab.drivers.paced import PacedDriver
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.finding import Finding, fine, mind, wrong
 from qlab.queue import Queue
@@ -33,7 +32,7 @@ _PERSIST = "run CONFIG SET appendonly yes on it, and write appendonly yes into i
 
 def store_of(queue: Queue) -> Iterator[Finding]:
     """Look at the store of a queue."""
-    driver = queue.driver.store if isinstance(queue.driver, PacedDriver) else queue.driver
+    driver = queue.driver.store
     if isinstance(driver, SqliteDriver):
         yield from _sqlite(driver)
     elif driver.name.startswith("redis"):

@@ -157,21 +157,26 @@ def clock_of(moments: Iterable[float]) -> "Clock":
 
 def tell(queue: "Queue", as_json: bool, told: dict[str, Any], lines: Iterable[str]) -> None:
     """Print JSON, or lines and, where the failed jobs are not in the store itself, their file."""
+    from qlab.drivers.sqlite import SqliteDriver
+
     file = failed_jobs_file(queue)
     if as_json:
         where = {"queue": queue.name, "url": without_password(queue.driver.url), "failed_jobs_file": str(file)}
         click.echo(json.dumps(where | told, indent=2))
         return
     print_lines(lines)
-    if queue.driver.name != "sqlite":
+    if not isinstance(queue.driver.store, SqliteDriver):
         print_lines([f"failed jobs are in {file}" + ("" if file.exists() else " (not there yet)")])
 
 
 def failed_jobs_file(queue: "Queue") -> Path:
     """Tell where a queue's failed jobs are."""
     from qlab.drivers.failed_jobs import StagedFailures, file_of
+    from qlab.drivers.sqlite import SqliteDriver
 
-    driver = queue.driver
+    driver = queue.driver.store
+    if isinstance(driver, SqliteDriver):
+        return Path(driver.database.path)
     return Path(driver.failed_jobs.path if isinstance(driver, StagedFailures) else file_of(driver.url))
 
 

@@ -1,9 +1,11 @@
 """The mail outbox: a pace and a daily cap on any driver, kept across restarts, with days of 23, 24 and 25 hours."""
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,6 +17,8 @@ from qlab import SimulatedClock
 from qlab.driver import Counts, Driver
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
+from qlab.store_checks import store_of
+from qlab.store_commands import failed_jobs_file
 from qlab.systems import Outbox, mail_outbox
 from qlab.systems.outbox import Days
 
@@ -203,6 +207,27 @@ def test_without_pace_and_cap_it_is_a_queue_like_any_other(makes: Makes) -> None
     assert len(outbox.queue.drain()) == 5
     assert outbox.left_today() is None
     assert outbox.queue.driver.jobs("mail_outbox: day", now=0.0) == []
+
+
+def test_a_mail_and_the_row_that_it_is_about_commit_together(tmp_path: Path) -> None:
+    outbox = mail_outbox(f"sqlite:///{tmp_path}/shop.db", lambda job: None)
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as shop:
+        shop.execute("BEGIN IMMEDIATE")
+        outbox.queue.dispatch("mail", connection=shop)
+        assert outbox.queue.counts() == Counts()
+        shop.execute("COMMIT")
+    assert outbox.queue.counts() == Counts(ready=1)
+    outbox.close()
+
+
+@only("sqlite", "redis_zset-valkey")
+def test_a_checkup_and_the_commands_look_at_the_store_behind(makes: Makes) -> None:
+    outbox = makes()
+    store = outbox.queue.driver.store
+    found = [finding.says for finding in store_of(outbox.queue)]
+    assert any(store.description.split(",")[0] in says for says in found)
+    assert not any("forgotten with it" in says for says in found)
+    assert failed_jobs_file(outbox.queue).parent.is_dir()
 
 
 # -- days --

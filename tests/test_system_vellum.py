@@ -22,6 +22,7 @@ from qlab.errors import UnusableStore
 from qlab.job import Attempt, Release
 from qlab.library import item, summary
 from qlab.patience import Patience
+from qlab.store_commands import failed_jobs_file
 from qlab.systems import Progress, Vellum, VellumDriver, vellum
 
 Makes = Callable[..., Vellum]
@@ -503,6 +504,10 @@ def test_clear_forget_and_counts_are_as_ever(driver: VellumDriver, clock: Simula
     assert [job.state(0.0) for job in queue.jobs()] == ["reserved", "ready", "delayed"]
     assert (queue.forget(1), queue.forget("all"), queue.clear(), queue.counts()) == (1, 1, 3, Counts())
     assert "words for states" in repr(driver)
+
+
+def test_the_commands_find_its_failed_jobs_in_its_file(driver: VellumDriver, clock: SimulatedClock) -> None:
+    assert str(failed_jobs_file(Queue(driver, clock=clock))) == driver.database.path
 
 
 def test_workers_leave_their_marks_as_ever(driver: VellumDriver) -> None:

@@ -28,23 +28,27 @@ class PacedDriver(Driver):
 
     def __init__(self, store: Driver, *, pace: float, cap: int | None, day_ends: Callable[[float], float]) -> None:
         super().__init__()
-        self.store = store
+        self._store = store
         self.url, self.order = store.url, store.order
         self.name = f"paced {store.name}"
         self._pace, self._cap, self._day_ends = pace, cap, day_ends
         self._ready: set[str] = set()
 
     @property
+    def store(self) -> Driver:
+        return self._store
+
+    @property
     def description(self) -> str:
-        return self.store.description
+        return self._store.description
 
     @property
     def private(self) -> bool:
-        return self.store.private
+        return self._store.private
 
     @property
     def durability(self) -> Durability:
-        return self.store.durability
+        return self._store.durability
 
     # -- what is paced --
 
@@ -61,11 +65,11 @@ class PacedDriver(Driver):
         return completed, self._reserve_one(reservation.job.queue, now, retry_after)
 
     def next_due(self, queue: str, *, now: float) -> float | None:
-        due = self.store.next_due(queue, now=now)
+        due = self._store.next_due(queue, now=now)
         if due is None:
             return None
         self._make_tickets(queue, now)
-        tickets = [self.store.next_due(tickets, now=now) for tickets in self._tickets(queue)]
+        tickets = [self._store.next_due(tickets, now=now) for tickets in self._tickets(queue)]
         return max([due, *(ticket for ticket in tickets if ticket is not None)])
 
     def left(self, queue: str, *, now: float) -> int | None:
@@ -73,16 +77,16 @@ class PacedDriver(Driver):
         if self._cap is None:
             return None
         self._make_tickets(queue, now)
-        free = [job.payload for job in self.store.jobs(_caps(queue), now=now) if job.available_at <= now]
+        free = [job.payload for job in self._store.jobs(_caps(queue), now=now) if job.available_at <= now]
         return len([number for number in free if number < self._cap])
 
     def _reserve_one(self, queue: str, now: float, retry_after: float | None) -> Reservation | None:
-        due = self.store.next_due(queue, now=now)
+        due = self._store.next_due(queue, now=now)
         if due is None or due > now:  # no ticket is touched where nothing waits
             return None
         self._make_tickets(queue, now)
         tickets = self._take_tickets(queue, now)
-        found = self.store.reserve(queue, now=now, retry_after=retry_after) if tickets is not None else []
+        found = self._store.reserve(queue, now=now, retry_after=retry_after) if tickets is not None else []
         if not found:
             self._give_back(tickets or [], now)
         return found[0] if found else None
@@ -98,7 +102,7 @@ class PacedDriver(Driver):
             return
         for tickets, count in ((_paces(queue), 1 if self._pace else 0), (_caps(queue), self._cap or 0)):
             if count:
-                self.store.push(
+                self._store.push(
                     tickets, [NewJob(_uid(tickets, n), "ticket", str(n), now) for n in range(count)], now=now
                 )
         self._ready.add(queue)
@@ -107,7 +111,7 @@ class PacedDriver(Driver):
         """Take one of each kind, or none."""
         taken: list[Reservation] = []
         if self._pace:
-            taken += self.store.reserve(_paces(queue), now=now, retry_after=self._pace)
+            taken += self._store.reserve(_paces(queue), now=now, retry_after=self._pace)
             if not taken:
                 return None
         if self._cap is not None:
@@ -121,86 +125,86 @@ class PacedDriver(Driver):
     def _take_of_the_day(self, queue: str, now: float) -> Reservation | None:
         # In whole microseconds, as stores keep them: no ticket is back before midnight.
         rest = from_us(us(self._day_ends(now)) - us(now))
-        while found := self.store.reserve(_caps(queue), now=now, retry_after=rest):
+        while found := self._store.reserve(_caps(queue), now=now, retry_after=rest):
             if self._cap is not None and found[0].job.payload < self._cap:
                 return found[0]
-            self.store.complete(found[0], now=now)  # made when the cap was higher
+            self._store.complete(found[0], now=now)  # made when the cap was higher
         return None
 
     def _give_back(self, tickets: Sequence[Reservation], now: float) -> None:
         for ticket in tickets:
-            self.store.release(ticket, now=now)
+            self._store.release(ticket, now=now)
 
     # -- what is the store's --
 
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
-        return self.store.push(queue, jobs, now=now, resent=resent)
+        return self._store.push(queue, jobs, now=now, resent=resent)
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
-        return self.store.complete(reservation, now=now)
+        return self._store.complete(reservation, now=now)
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
-        return self.store.release(reservation, now=now, delay=delay)
+        return self._store.release(reservation, now=now, delay=delay)
 
     def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
-        return self.store.extend(reservation, now=now, seconds=seconds)
+        return self._store.extend(reservation, now=now, seconds=seconds)
 
     def progress(self, reservation: Reservation, *, now: float, done: int, total: int) -> None:
-        self.store.progress(reservation, now=now, done=done, total=total)
+        self._store.progress(reservation, now=now, done=done, total=total)
 
     def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
-        return self.store.fail(reservation, now=now, attempts=attempts, error=error, traceback=traceback)
+        return self._store.fail(reservation, now=now, attempts=attempts, error=error, traceback=traceback)
 
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
-        return self.store.recover(queue, now=now, force=force)
+        return self._store.recover(queue, now=now, force=force)
 
     def clear(self, queue: str, *, now: float) -> int:
-        return self.store.clear(queue, now=now)
+        return self._store.clear(queue, now=now)
 
     def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
-        return self.store.failed(queue, after=after, limit=limit)
+        return self._store.failed(queue, after=after, limit=limit)
 
     def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
-        return self.store.failed_ids(queue, before=before)
+        return self._store.failed_ids(queue, before=before)
 
     def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
-        return self.store.retry(queue, ids, now=now, body=body)
+        return self._store.retry(queue, ids, now=now, body=body)
 
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
-        return self.store.forget(queue, ids)
+        return self._store.forget(queue, ids)
 
     def counts(self, queue: str, *, now: float) -> Counts:
-        return self.store.counts(queue, now=now)
+        return self._store.counts(queue, now=now)
 
     def jobs(self, queue: str, *, now: float) -> list[Job]:
-        return self.store.jobs(queue, now=now)
+        return self._store.jobs(queue, now=now)
 
     def check(self, queue: str, *, now: float) -> list[str]:
-        own = [self.store.check(each, now=now) for each in (queue, _paces(queue), _caps(queue))]
+        own = [self._store.check(each, now=now) for each in (queue, _paces(queue), _caps(queue))]
         return [problem for problems in own for problem in problems]
 
     def mark(self, queue: str, mark: Mark) -> None:
-        self.store.mark(queue, mark)
+        self._store.mark(queue, mark)
 
     def unmark(self, queue: str, kind: str, name: str) -> None:
-        self.store.unmark(queue, kind, name)
+        self._store.unmark(queue, kind, name)
 
     def marks(self, queue: str) -> list[Mark]:
-        return self.store.marks(queue)
+        return self._store.marks(queue)
 
     def blocked(self) -> float:
-        return self.store.blocked()
+        return self._store.blocked()
 
     def listen(self, tell: Callable[[Statement], None]) -> None:
-        self.store.listen(tell)
+        self._store.listen(tell)
 
     @contextmanager
     def statements(self) -> Iterator[list[Statement]]:
-        with self.store.statements() as seen:
+        with self._store.statements() as seen:
             yield seen
 
     def close(self) -> None:
-        self.store.close()
+        self._store.close()
 
 
 def _paces(queue: str) -> str:

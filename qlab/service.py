@@ -354,22 +354,27 @@ class WorkerService:
                     "and no step by hand can"
                 )
             errands = _Errands()
-            ended = asyncio.run_coroutine_threadsafe(self._handle(run, AsyncAttempt(attempt, errands)), self._loop)
-            ended.add_done_callback(lambda _: errands.end())
+            handled = asyncio.run_coroutine_threadsafe(self._handle(run, AsyncAttempt(attempt, errands)), self._loop)
+            handled.add_done_callback(lambda _: errands.end())
             errands.do()
-            return ended.result()
+            ended = handled.result()
+            if ended.error is not None:
+                raise ended.error
+            return ended.returned
 
         return handler
 
-    async def _handle(self, run: Callable[..., Any], attempt: AsyncAttempt) -> Any:
+    async def _handle(self, run: Callable[..., Any], attempt: AsyncAttempt) -> Ended:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine that was given to a loop runs in a task
         self._handlers.add(task)
         try:
-            return Release() if self._leaving else await run(attempt)
-        except asyncio.CancelledError:
-            if not task.cancelling():  # by the handler's own doing
+            return Ended(Release() if self._leaving else await run(attempt))
+        except asyncio.CancelledError as error:
+            return Ended(Release()) if task.cancelling() else Ended(error=error)  # from outside, or its own doing
+        except BaseException as error:  # a SystemExit would end the loop, and not only its attempt
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
-            return Release()
+            return Ended(error=error)
         finally:
             self._handlers.discard(task)

@@ -167,22 +167,41 @@ def test_a_service_serves_beside_what_else_its_loop_does(lone: Queue) -> None:
     assert service.worked == Worked(completed=1)
 
 
-def test_whatever_an_async_handler_raises_is_a_failed_attempt(lone: Queue) -> None:
+@pytest.mark.parametrize("what", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError, BaseException])
+def test_whatever_an_async_handler_raises_is_a_failed_attempt(lone: Queue, what: type[BaseException]) -> None:
     service = serving(lone)
 
     @service.handler("A", tries=1)
     async def handler(job: AsyncAttempt) -> None:
-        raise ValueError("boom") if job.payload == "value" else asyncio.CancelledError
+        await job.progress(1, 2)
+        raise what
 
     async def main() -> None:
-        lone.dispatch_many([("A", "value"), ("A", "cancelled")])
-        watching = ended(service, 2)
+        lone.dispatch("A")
+        watching = ended(service, 1)
         await service.serve()
         await watching
 
     asyncio.run(main())
-    assert service.worked == Worked(failed=2)
-    assert {failed.error.partition(":")[0] for failed in lone.failed()} == {"ValueError", "CancelledError"}
+    assert service.worked == Worked(failed=1)
+    (failed,) = lone.failed()
+    assert failed.error == what.__name__
+    assert "raise what" in failed.traceback
+
+
+def test_an_interrupt_that_a_handler_raises_in_another_thread_s_loop_is_a_failed_attempt(lone: Queue) -> None:
+    service = serving(lone)
+
+    @service.handler("A", tries=1)
+    async def handler(job: AsyncAttempt) -> None:
+        service.stop()
+        raise KeyboardInterrupt
+
+    lone.dispatch("A")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    thread.join(PATIENCE)
+    assert service.worked == Worked(failed=1)
 
 
 def test_what_is_left_running_by_a_handler_can_ask_for_nothing_any_more(lone: Queue) -> None:

@@ -11,10 +11,10 @@ from conftest import ONE_OF_EACH, QUEUE, stores, told
 from watching import PATIENCE, eventually, heard
 
 from qlab import Queue, Release, SimulatedClock, WorkerService
+from qlab.async_attempt import AsyncAttempt
 from qlab.driver import Counts, Driver
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
-from qlab.service import AsyncAttempt
 from qlab.worker import Worked
 
 store = stores(*ONE_OF_EACH)

@@ -11,10 +11,10 @@ from conftest import outcomes, told
 from watching import Gate, eventually
 
 from qlab import SimulatedClock
+from qlab.async_attempt import AsyncAttempt
 from qlab.driver import Counts
 from qlab.errors import QlabError, UnusableStore
 from qlab.job import Attempt
-from qlab.service import AsyncAttempt
 from qlab.systems import InProcess, in_process, worker_service
 from qlab.trace import Kind
 from qlab.worker import Worked

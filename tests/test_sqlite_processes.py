@@ -17,7 +17,7 @@ from conftest import QUEUE, only, outcomes, push, stores
 from verbs import assert_sound
 
 from qlab import Queue, drivers
-from qlab.driver import Counts, Driver
+from qlab.driver import Counts, Driver, Statement
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable
 
@@ -133,6 +133,27 @@ def test_a_store_in_memory_does_not_reach_a_forked_child() -> None:
 
         assert in_a_forked_child(use) == 0
         assert driver.counts(QUEUE, now=0.0) == Counts(ready=1)
+
+
+@pytest.mark.scenario("B53")
+@pytest_fork
+def test_a_fork_in_the_middle_of_a_transaction_leaves_it_to_the_parent(driver: Driver, path: Path) -> None:
+    told: list[int] = []
+
+    def use() -> None:
+        with pytest.raises(DriverUnavailable, match="was in use"):
+            driver.counts(QUEUE, now=0.0)
+
+    def fork(statement: Statement) -> None:
+        if statement.verb == "push" and os.getpid() == parent and not told:
+            told.append(in_a_forked_child(use))
+
+    parent = os.getpid()
+    driver.listen(fork)
+    push(driver, "a", "b")
+    assert told == [0]
+    assert [job.name for job in driver.jobs(QUEUE, now=0.0)] == ["a", "b"]
+    assert_sound(path)
 
 
 FORKS = """

@@ -179,11 +179,18 @@ def test_giving_a_job_back_until_no_moment_is_a_failed_attempt(queue: Queue, del
     assert outcome.available_at == 10.0
 
 
-@pytest.mark.parametrize("returned", [None, 0, False, "text", [1], ValueError("returned, not raised")])
+@pytest.mark.parametrize("returned", [None, 0, False, "text", [1], range(3), ValueError("returned, not raised")])
 def test_whatever_else_a_handler_returns_completes_its_job(queue: Queue, returned: object) -> None:
     queue.handler("A")(lambda job: returned)
     queue.dispatch("A")
     assert isinstance(queue.work_once(), Completed)
+
+
+def test_an_iterator_that_is_no_generator_is_not_time(queue: Queue, clock: SimulatedClock) -> None:
+    queue.handler("A")(lambda job: map(float, [5, 7]))
+    queue.dispatch("A")
+    assert isinstance(queue.work_once(), Completed)
+    assert clock.now() == 0.0
 
 
 class Rude(BaseException):

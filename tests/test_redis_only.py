@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 from conftest import (
     BY_ARRIVAL,
     IN_ORDER,
@@ -171,6 +172,14 @@ def test_the_address_of_a_driver_opens_the_same_store_again(
             for each in (driver, again, third):
                 assert each.counts(QUEUE, now=0.0) == Counts(ready=1, failed=1)
                 assert [row.name for row in each.failed(QUEUE)] == ["send"]
+
+
+@only(*ONE_OF_EACH_LAYOUT)
+def test_what_is_no_client_is_refused_without_a_word_of_its_password(driver: Driver) -> None:
+    for client in ("redis://:secret@localhost", None, redis.ConnectionPool(), redis.asyncio.Redis()):
+        with pytest.raises(TypeError, match=r"client is a .*: use a redis.Redis or redis.RedisCluster") as refusal:
+            type(driver)(client)  # type: ignore[call-arg]
+        assert "secret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("prefix", ["", "{}", "a{}b"])

@@ -45,6 +45,7 @@ class RedisStore(StagedFailures):
         on_close: What else ends with the driver: its own embedded server.
 
     Raises:
+        TypeError: The client is none, or an asynchronous one.
         ValueError: The prefix is none.
         DriverUnavailable: The server does not answer.
     """
@@ -62,6 +63,11 @@ class RedisStore(StagedFailures):
         url: str | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
+        if not isinstance(client, redis.Redis | redis.RedisCluster):
+            kind = f"{type(client).__module__}.{type(client).__qualname__}"
+            raise TypeError(
+                f"client is a {kind}: use a redis.Redis or redis.RedisCluster; drivers.open takes an address"
+            )
         self.prefix = check_prefix(prefix)
         super().__init__(FailedJobs(failed_jobs))
         if isinstance(client, redis.RedisCluster):

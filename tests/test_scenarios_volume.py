@@ -174,6 +174,19 @@ def test_no_verb_does_more_than_a_page_in_one_script_call(driver: Driver, work: 
     assert work.of(lambda: driver.clear(QUEUE, now=180.0))[0] < 10
 
 
+@only(*EACH_LAYOUT)
+@pytest.mark.scenario("B32")
+def test_jobs_that_lost_their_payloads_are_failed_a_hundred_in_one_script_call(
+    driver: Driver, client: "redis.Redis", work: Work
+) -> None:
+    assert isinstance(driver, RedisStore)
+    push_many(driver, SLOW)
+    client.delete(dict(zip(driver.key_names, driver.keys(QUEUE), strict=True))["bodies"])
+    calls = work.of(lambda: driver.reserve(QUEUE, now=0.0, retry_after=90.0))
+    assert driver.counts(QUEUE, now=0.0) == Counts(failed=SLOW)
+    assert (SLOW // 100 <= len(calls) <= SLOW // 100 + 2, max(calls) < 2_000) == (True, True)
+
+
 def test_no_script_unpacks_what_may_be_long() -> None:
     files = sorted((Path(qlab.drivers.__file__).parent / "lua").rglob("*.lua"))
     assert len(files) > 20

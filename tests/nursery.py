@@ -7,12 +7,12 @@ takes its children along, and where it is killed itself, `alive` tells them so.
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, Self
 
@@ -110,15 +110,11 @@ def tell(value: Any) -> None:
 
 def alive() -> bool:
     """Whether the nursery is there."""
-    os.set_blocking(_life, False)
-    with suppress(BlockingIOError):
-        return os.read(_life, 1) != b""
-    return True
+    return not select.select([_life], [], [], 0.0)[0]
 
 
 def stay_here() -> None:
     """Wait to be killed."""
-    os.set_blocking(_life, True)
     os.read(_life, 1)
     os._exit(1)
 

@@ -30,3 +30,12 @@ def first_interrupt(hear: Callable[[], object]) -> Iterator[None]:
     finally:
         if signal.getsignal(signal.SIGINT) is first:
             signal.signal(signal.SIGINT, usual)
+
+
+def let_through(error: BaseException) -> None:
+    """Raise a caught error again where it is the interrupt of a person at the keyboard.
+
+    Anything else is some other code's error, also a `KeyboardInterrupt` in a thread that no keyboard reaches.
+    """
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error

@@ -3,11 +3,11 @@
 import json
 import logging
 import sys
-import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
 from qlab.escape import one_line
+from qlab.interrupts import let_through
 
 if TYPE_CHECKING:
     Adapter = logging.LoggerAdapter[logging.Logger]
@@ -23,9 +23,8 @@ class Log(Adapter):
         try:
             safe = (one_line(arg) if isinstance(arg, str) else arg for arg in args)
             super().log(level, msg, *safe, **how | {"stacklevel": 3})
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
+        except BaseException as error:  # noqa: BLE001 - a log that goes wrong stops no worker
+            let_through(error)
             traceback.print_exception(error, file=sys.stderr)
 
 

@@ -9,6 +9,7 @@ from random import Random
 
 from qlab.clock import duration, us
 from qlab.escape import error_text
+from qlab.interrupts import let_through
 from qlab.log import log
 
 Backoff = Sequence[float] | Callable[[int], float]
@@ -88,9 +89,8 @@ class Policy:
             seconds = float(backoff(attempts))
             if math.isnan(seconds):
                 raise ValueError("it returned NaN")
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
+        except BaseException as error:  # noqa: BLE001 - whatever it raises counts as the cap
+            let_through(error)
             log.warning("a backoff function went wrong, the cap of %g s counts: %s", self.cap, error_text(error))
             return self.cap
         return min(max(seconds, 0.0), self.cap)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from qlab.async_attempt import AsyncAttempt, Errands
 from qlab.errors import InternalHandlerError, QueueClosed
-from qlab.interrupts import first_interrupt
+from qlab.interrupts import first_interrupt, let_through
 from qlab.job import Attempt, Release, Reservation
 from qlab.log import log
 from qlab.outcome import Outcome
@@ -297,9 +297,8 @@ class WorkerService:
             return Ended(Release() if self._leaving else await run(attempt))
         except asyncio.CancelledError as error:
             return Ended(Release()) if task.cancelling() else Ended(error=error)  # from outside, or its own doing
-        except BaseException as error:  # a SystemExit would end the loop, and not only its attempt
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
+        except BaseException as error:  # noqa: BLE001 - a SystemExit would end the loop, and not only its attempt
+            let_through(error)
             return Ended(error=error)
         finally:
             self._handlers.discard(task)

@@ -23,6 +23,7 @@ from qlab.errors import (
     UnusableStore,
 )
 from qlab.escape import error_text, shortened, traceback_text
+from qlab.interrupts import let_through
 from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
 from qlab.log import fields, log
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
@@ -337,7 +338,7 @@ def _called(run: Callable[[], Any]) -> Ended:
     try:
         return Ended(_checked(run()))
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and its worker must live
-        _let_through(error)
+        let_through(error)
         return Ended(error=error)
 
 
@@ -349,7 +350,7 @@ def _stepped(steps: Generator[Any, Any, Any]) -> float | Ended:
         returned = stop.value
         return _called(lambda: returned)
     except BaseException as error:  # noqa: BLE001 - as above
-        _let_through(error)
+        let_through(error)
         return Ended(error=error)
 
 
@@ -368,14 +369,8 @@ def _close(steps: Generator[Any, Any, Any]) -> None:
     try:
         steps.close()
     except BaseException as error:  # noqa: BLE001 - as above
-        _let_through(error)
+        let_through(error)
         log.warning("a handler that was stopped half way raised %s", error_text(error))
-
-
-def _let_through(error: BaseException) -> None:
-    """Raise the interrupt of a person at the keyboard again."""
-    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-        raise error
 
 
 def _spent(seconds: Any) -> float:

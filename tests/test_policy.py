@@ -1,6 +1,7 @@
 """The rules: what is refused at construction, and what a backoff comes to."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -123,6 +124,19 @@ def raising(attempts: int) -> float:
 @pytest.mark.parametrize("attempts", [2_000, 10**6])
 def test_a_function_s_answer_is_held_between_0_and_the_cap(function: Any, seconds: float, attempts: int) -> None:
     assert Policy(backoff=function, cap=500.0).delay(attempts, Random(0)) == seconds
+
+
+def test_only_the_interrupt_of_a_person_at_the_keyboard_passes_through_a_backoff_function() -> None:
+    def interrupted(attempts: int) -> float:
+        raise KeyboardInterrupt
+
+    policy = Policy(backoff=interrupted, cap=500.0)
+    with pytest.raises(KeyboardInterrupt):
+        policy.delay(1, Random(0))
+    with ThreadPoolExecutor() as threads:  # no keyboard reaches it, and its worker must live
+        delay = threads.submit(policy.delay, 1, Random(0))
+    assert delay.exception() is None
+    assert delay.result() == 500.0
 
 
 @pytest.mark.parametrize("jitter", [0.1, 0.5, 1.0])

@@ -8,6 +8,7 @@ import matplotlib
 import pytest
 
 import qlab
+from qlab import Queue
 from qlab.driver import Driver
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +50,12 @@ def test_every_public_name_is_in_the_table() -> None:
     assert missing == []
     for name in said & set(qlab.__all__):
         assert getattr(qlab, name).__doc__
+
+
+def test_the_table_names_all_of_a_queue_that_is_public_and_nothing_else() -> None:
+    row = README.split("\n| `Queue` |")[1].split("\n")[0]
+    public = {name for name in dir(Queue("memory://")) if not name.startswith("_")}
+    assert set(re.findall(r"`(\w+)`", row)) == public
 
 
 def test_every_verb_of_the_contract_is_in_the_table() -> None:

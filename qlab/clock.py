@@ -18,6 +18,7 @@ NEVER = 2**53
 
 _UNHEARD = 0.5  # seconds; a signal that comes just before a wait is heard only after it
 _LIMIT = NEVER // 1_000_000 - 1
+_IN_1973 = 1e8  # seconds since 1970
 _LONGEST = _LIMIT // 2  # a duration from today on ends before the limit
 
 
@@ -40,6 +41,11 @@ def us(seconds: float) -> int:
 def from_us(microseconds: int) -> float:
     """Turn a store's microseconds into seconds; `NEVER` is `math.inf`. The inverse of `us`."""
     return math.inf if microseconds >= NEVER else microseconds / 1_000_000
+
+
+def is_simulated(moment: float) -> bool:
+    """Tell whether a moment, in seconds, is a simulated clock's: one that began at 0 hardly comes as far as 1973."""
+    return abs(moment) < _IN_1973
 
 
 def duration(seconds: float, what: str) -> float:

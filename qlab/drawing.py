@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
+from qlab.clock import is_simulated
 from qlab.escape import shortened
 
 COLOURS = {"memory": "#000000", "sqlite": "#0072B2", "redis_list": "#D55E00", "redis_zset": "#E69F00"}
@@ -31,7 +32,6 @@ _DASHES: dict[str, Any] = {
 }
 _HATCHES = {"redis_list": "//"}  # the only one whose brightness is close to another's
 _UNITS = ((0.5, 0.001, "ms"), (7_200.0, 1.0, "s"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "d"))
-_MACHINE = 1e8  # seconds: a simulated clock hardly comes this far, a machine's passed it in 1973
 
 
 class Unit(NamedTuple):
@@ -101,7 +101,7 @@ def size_of(ax: Axes) -> tuple[float, float]:
 
 def origin_of(first: float) -> float:
     """Tell from where seconds are counted: a machine clock's are too large to be read."""
-    return first if first > _MACHINE else 0.0
+    return 0.0 if is_simulated(first) else first
 
 
 def unit_of(length: float) -> Unit:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from qlab.clock import SystemClock
+from qlab.clock import SystemClock, is_simulated
 from qlab.driver import Driver, Mark
 from qlab.finding import Finding, fine, mind, wrong
 from qlab.queue import Queue
@@ -14,7 +14,6 @@ NEAR = 0.8
 """From which share of its reservation on a run is worth telling."""
 
 _NAMED = 5
-_SIMULATED = 1e8  # seconds: a machine's clock passed this in 1973
 
 
 def jobs_of(queue: Queue) -> Iterator[Finding]:
@@ -31,7 +30,7 @@ def jobs_of(queue: Queue) -> Iterator[Finding]:
         yield wrong("store", f"and {len(problems) - _NAMED} more such problems", _mend(queue.driver))
     if not problems:
         yield fine("store", "nothing in it is inconsistent")
-    simulated = sum(job.dispatched_at < _SIMULATED for job in queue.jobs())
+    simulated = sum(is_simulated(job.dispatched_at) for job in queue.jobs())
     if simulated and isinstance(queue.clock, SystemClock):
         yield wrong(
             "times",

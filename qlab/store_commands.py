@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from qlab.clock import SimulatedClock, SystemClock
+from qlab.clock import SimulatedClock, SystemClock, is_simulated
 from qlab.errors import UnknownQueue
 from qlab.escape import printable, shortened, traceback_text, without_password
 
@@ -146,10 +146,8 @@ def _loaded(target: str) -> "Queue":
 
 def clock_of(moments: Iterable[float]) -> "Clock":
     """Give the clock that moments (in seconds) are of: a simulated one stands at the last of them."""
-    from qlab import terminal
-
     last = max(moments, default=None)
-    return SystemClock() if last is None or not terminal.is_simulated(last) else SimulatedClock(last)
+    return SystemClock() if last is None or not is_simulated(last) else SimulatedClock(last)
 
 
 # -- what is printed --

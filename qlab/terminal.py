@@ -5,11 +5,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from qlab.clock import is_simulated
 from qlab.escape import printable, shortened
 from qlab.show import seconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SIMULATED = 1e8  # seconds: a simulated clock hardly comes this far, a machine's passed it in 1973
 _GAP = 2
 _NARROWEST = 8
 
@@ -24,11 +24,6 @@ def moment(at: float) -> str:
     if is_simulated(at) or at == float("inf"):
         return seconds(at)
     return f"{_EPOCH + timedelta(seconds=int(at)):%Y-%m-%d %H:%M:%SZ}"
-
-
-def is_simulated(at: float) -> bool:
-    """Tell whether a moment (in seconds) is a simulated clock's."""
-    return abs(at) < _SIMULATED
 
 
 def paragraph(text: str) -> list[str]:

@@ -261,6 +261,13 @@ def queue(driver: Driver, clock: SimulatedClock) -> Queue:
     return Queue(driver, clock=clock, name=QUEUE)
 
 
+@pytest.fixture
+def lone() -> Iterator[Queue]:
+    """A queue in memory, for what no driver has a part in."""
+    with Queue("memory://", clock=SimulatedClock(), name=QUEUE) as queue:
+        yield queue
+
+
 # -- the words of the tests --
 
 

@@ -126,12 +126,6 @@ def test_a_store_that_is_away_is_told_and_the_rest_is_served(
     assert not [key for key in found if key[0] == "qlab_jobs"]
 
 
-@pytest.fixture
-def lone() -> Iterator[Queue]:
-    with Queue("memory://", clock=SimulatedClock(), name=QUEUE) as queue:
-        yield queue
-
-
 def reached(port: int, address: str) -> bool:
     try:
         socket.create_connection((address, port), PATIENCE).close()

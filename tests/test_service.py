@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ONE_OF_EACH, QUEUE, stores, told
+from conftest import ONE_OF_EACH, stores, told
 from watching import PATIENCE, eventually, heard
 
-from qlab import Queue, Release, SimulatedClock, WorkerService
+from qlab import Queue, Release, WorkerService
 from qlab.async_attempt import AsyncAttempt
 from qlab.driver import Counts, Driver
 from qlab.errors import DriverUnavailable
@@ -18,13 +18,6 @@ from qlab.job import Attempt
 from qlab.worker import Worked
 
 store = stores(*ONE_OF_EACH)
-
-
-@pytest.fixture
-def lone() -> Any:
-    """A queue in memory, for what no driver has a part in."""
-    with Queue("memory://", clock=SimulatedClock(), name=QUEUE) as queue:
-        yield queue
 
 
 def serving(queue: Queue, *, concurrency: int = 4, poll: float = 0.002, **how: Any) -> WorkerService:

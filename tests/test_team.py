@@ -2,25 +2,17 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import ONE_OF_EACH, QUEUE, only
+from conftest import ONE_OF_EACH, only
 from watching import PATIENCE, Gate, eventually, spy_on
 
-from qlab import Queue, SimulatedClock, workers
+from qlab import Queue, workers
 from qlab.driver import Counts
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
 from qlab.worker import Worked
-
-
-@pytest.fixture
-def lone() -> Iterator[Queue]:
-    """A queue in memory, for what no driver has a part in."""
-    with Queue("memory://", clock=SimulatedClock(), name=QUEUE) as queue:
-        yield queue
 
 
 class Reserves:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import IN_ORDER, ONE_OF_EACH, QUEUE, only, told
+from conftest import IN_ORDER, ONE_OF_EACH, only, told
 from watching import Gate, Watched, eventually, heard, spy_on
 
 from qlab import Queue, Release, SimulatedClock, Worker, steps
@@ -18,13 +18,6 @@ from qlab.trace import Kind
 from qlab.worker import Worked
 
 NOTHING = Worked()
-
-
-@pytest.fixture
-def lone() -> Iterator[Queue]:
-    """A queue in memory, for what no driver has a part in."""
-    with Queue("memory://", clock=SimulatedClock(), name=QUEUE) as queue:
-        yield queue
 
 
 # -- its work --

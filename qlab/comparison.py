@@ -31,6 +31,7 @@ from qlab.scenario import Scenario, named
 from qlab.simulation import Run, simulate
 from qlab.tokens import Tokens
 from qlab.trace import Kind
+from qlab.whole import is_whole
 
 DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
 """What can be compared: names of drivers."""
@@ -303,7 +304,7 @@ def _check(names: Sequence[str] | None, workers: Sequence[int]) -> Sequence[str]
     if not wanted or not workers:
         raise ValueError("name at least one driver and one number of workers")
     for count in workers:
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_WORKERS:
+        if not is_whole(count, 1, MOST_WORKERS):
             raise ValueError(f"workers is {count!r}: use numbers from 1 to {MOST_WORKERS}")
     return wanted
 

@@ -17,6 +17,7 @@ from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.tokens import Tokens
 from qlab.trace import Event, Kind, Trace
+from qlab.whole import is_whole
 
 POLL = 0.02
 """How many seconds a worker that finds nothing waits, give or take half of it."""
@@ -115,7 +116,7 @@ def run_arm(
         ValueError: The folder, the limit, the number of workers or the store is none for an arm; nothing was stored.
         QlabError: A worker ended by itself, or all were killed, or nothing went on; the queue was cleared.
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if not is_whole(workers, 1):
         raise ValueError(f"workers is {workers!r}: use a number from 1")
     if callable(policy.backoff):
         raise ValueError("an arm's backoff is a function, which workers cannot be sent: use a list of seconds")

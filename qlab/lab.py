@@ -28,6 +28,7 @@ from qlab.show import Table
 from qlab.side import Side, Stores
 from qlab.simulation import behave
 from qlab.trace import Trace
+from qlab.whole import is_whole
 
 if TYPE_CHECKING:
     from qlab.widgets.board import Board
@@ -66,7 +67,7 @@ class Lab:
         workers: int = 2,
         policy: Policy | None = None,
     ) -> None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 12:
+        if not is_whole(workers, 1, 12):
             raise ValueError(f"workers is {workers!r}: use a number from 1 to 12")
         self.name = name
         self.seed = seed
@@ -182,7 +183,7 @@ class Lab:
             delay: How many seconds later they may be reserved.
             count: How many, from 1 to 5,000.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 5_000:
+        if not is_whole(count, 1, 5_000):
             raise ValueError(f"count is {count!r}: use a number from 1 to 5,000")
         with self._acting("dispatch", handler=handler, payload=payload, delay=delay, count=count):
             for side in self.sides:

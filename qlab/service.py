@@ -22,6 +22,7 @@ from qlab.queue import Queue
 from qlab.registry import Tries
 from qlab.signs import Signs
 from qlab.steps import Ended
+from qlab.whole import is_whole
 from qlab.worker import Worked
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -61,7 +62,7 @@ class WorkerService:
     ) -> None:
         if not isinstance(queue, Queue):
             raise TypeError(f"a service works a Queue, not {queue!r}")
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        if not is_whole(concurrency, 1):
             raise ValueError(f"concurrency is {concurrency!r}: use how many jobs are in hand at once, from 1")
         if recover not in ("expired", "force", None):
             raise ValueError(f"recover is {recover!r}: use 'expired', 'force' or None")

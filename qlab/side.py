@@ -24,6 +24,7 @@ from qlab.registry import Handler
 from qlab.scenario import Scenario
 from qlab.seat import Seat
 from qlab.trace import Kind, Trace
+from qlab.whole import is_whole
 
 NAMES = ("memory", "sqlite", "redis_list", "redis_zset")
 """Drivers that a lab makes in a folder of its own; an address opens any other store."""
@@ -68,7 +69,7 @@ class Side:
         Raises:
             ValueError: There is no such worker.
         """
-        if isinstance(worker, bool) or not isinstance(worker, int) or not 1 <= worker <= len(self.bench.seats):
+        if not is_whole(worker, 1, len(self.bench.seats)):
             raise ValueError(f"worker is {worker!r}: there are 1 to {len(self.bench.seats)}")
         return self.bench.seats[worker - 1]
 

@@ -12,6 +12,7 @@ from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.show import Table
 from qlab.systems.parts import AppDatabase, System
+from qlab.whole import is_whole
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS libraries (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE) STRICT",
@@ -185,7 +186,7 @@ def vellum(
     Example:
         `with vellum("vellum.db") as app: app.scan(app.add_library("/usr/lib/python3"))`, and `app.status(1)` meanwhile.
     """
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
+    if not is_whole(chunk, 1):
         raise ValueError(f"chunk is {chunk!r}: use how many files a transaction takes, from 1")
     policy = Policy(tries=tries, retry_after=None, panic_fails=True)
     with ExitStack() as opened:

@@ -13,6 +13,7 @@ from qlab.job import Attempt, Job
 from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.systems.parts import System
+from qlab.whole import is_whole
 
 _KNOWN_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,7 +72,7 @@ def mail_outbox(
     """
     clock = clock or SystemClock()
     pace = duration(pace, "pace")
-    if daily_cap is not None and (isinstance(daily_cap, bool) or not isinstance(daily_cap, int) or daily_cap < 1):
+    if daily_cap is not None and not is_whole(daily_cap, 1):
         raise ValueError(f"daily_cap is {daily_cap!r}: use how many mails leave in a day, from 1, or None for no cap")
     days = Days(clock, _zone(zone))
     if daily_cap is not None:

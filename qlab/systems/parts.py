@@ -11,6 +11,7 @@ from qlab.drivers.database import Database
 from qlab.queue import Queue
 from qlab.service import WorkerService
 from qlab.team import Team, workers
+from qlab.whole import is_whole
 from qlab.worker import Recover, Worker
 
 Jobs = Mapping[str, Callable[..., Any]] | Iterable[tuple[str, Callable[..., Any]]]
@@ -33,7 +34,7 @@ class System:
     """
 
     def __init__(self, queue: Queue, *, workers: int = 1, poll: float = 1.0, recover: Recover = "expired") -> None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        if not is_whole(workers, 0):
             raise ValueError(f"workers is {workers!r}: use how many threads work, from 0")
         self.queue = queue
         self._count, self._poll, self._recover = workers, poll, recover

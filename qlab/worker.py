@@ -41,7 +41,7 @@ class Recovery:
         ValueError: `how` is none of its choices.
     """
 
-    def __init__(self, queue: Queue, how: "Recover") -> None:
+    def __init__(self, queue: Queue, how: Recover) -> None:
         if how not in ("expired", "force", None):
             raise ValueError(f"recover is {how!r}: use 'expired', 'force' or None")
         self._queue, self._how = queue, how

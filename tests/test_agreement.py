@@ -286,11 +286,11 @@ orders = pytest.mark.parametrize("order", ["available_at", "arrival"])
 @pytest.mark.timeout(3600)  # with --deep
 def test_every_driver_says_what_the_contract_says(order: str, agreement: Agreement, deep: bool) -> None:
     stores = [store for store in DRIVERS if store.order == order and (deep or store.name in ONE_OF_EACH)]
-    agreement.run(stores, programs=400 if deep else 50)
+    agreement.run(stores, programs=120 if deep else 50)
 
 
 @orders
 @pytest.mark.timeout(3600)  # with --deep
 def test_a_store_in_memory_says_so_in_many_more_programs(order: str, agreement: Agreement, deep: bool) -> None:
     stores = [store for store in DRIVERS if store.order == order and not store.shared]
-    agreement.run(stores, programs=4000 if deep else 200)
+    agreement.run(stores, programs=1000 if deep else 200)

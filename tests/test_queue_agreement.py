@@ -225,7 +225,7 @@ def test_queues_of_one_order_leave_the_same_trace(
 
     run_state_machine_as_test(
         lambda: Work([bench(store) for store in stores], count),
-        settings=settings(max_examples=150 if deep else 16, stateful_step_count=50),
+        settings=settings(max_examples=60 if deep else 16, stateful_step_count=50),
     )
 
 

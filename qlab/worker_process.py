@@ -62,6 +62,8 @@ class Process:
         setup = self._setup
         try:
             queue = self._queue = self._loaded()
+            how = {name: setup[name] for name in ("name", "poll", "wait", "recover")}
+            worker = _Telling(queue, lambda: self._tell("ready"), **how)
         except DriverUnavailable as error:
             log.error("worker=%s: its store is away, so it cannot begin: %s", setup["name"], str(error))
             return _REFUSED
@@ -75,8 +77,6 @@ class Process:
             from qlab.prometheus import count_attempts  # noqa: PLC0415 - its package may not be installed
 
             count_attempts(queue)
-        how = {name: setup[name] for name in ("name", "poll", "wait", "recover")}
-        worker = _Telling(queue, lambda: self._tell("ready"), **how)
         with self._guard:
             self._worker = worker
         worker.run()

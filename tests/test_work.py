@@ -346,3 +346,12 @@ def test_what_processes_cannot_work_is_said_and_nothing_is_left(made: str, says:
     assert working.lines[-1].startswith("qlab: ")
     assert says in working.lines[-1]
     assert bool(working.said('File "' + str(shop.folder / "shop.py") + '", line 2')) == (made == "1 / 0")
+
+
+@only("sqlite")
+def test_a_store_that_can_wake_nobody_is_refused_once_where_workers_are_to_be_woken(shop: Shop) -> None:
+    with shop.work("--workers", 2, "--wait", "notify") as working:
+        assert working.end() == 1
+    assert working.lines[-1].startswith("qlab: sqlite cannot wake a worker")
+    assert not working.said("Traceback")
+    assert not working.said("again_in=")

@@ -1,8 +1,10 @@
 """`qlab work`: worker processes for a queue that a module makes."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -19,12 +21,22 @@ Example:
 """
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds in a range, in which NaN is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return float(seconds)
+
+
 @click.command(epilog=_AFTER)
 @click.argument("target", metavar="MODULE:QUEUE")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="How many processes.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0, 86_400),
+    type=_Seconds(0, 86_400),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -39,7 +51,7 @@ Example:
 )
 @click.option(
     "--poll",
-    type=click.FloatRange(0, 86_400, min_open=True),
+    type=_Seconds(0, 86_400, min_open=True),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

@@ -261,6 +261,9 @@ def test_forget_before_a_moment_at_which_none_had_failed(run: Run) -> None:
         (["compare", "--driver", "kafka"], "'kafka'"),
         (["lab", "--port", "0"], "0"),
         (["counts", "--url"], "--url"),
+        (["work", "shop:queue", "--grace", "nan"], "nan is no number of seconds"),
+        (["work", "shop:queue", "--poll", "NaN"], "NaN is no number of seconds"),
+        (["work", "shop:queue", "--poll", "0"], "0.0 is not in the range"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

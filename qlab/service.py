@@ -23,7 +23,7 @@ from qlab.registry import Tries
 from qlab.signs import Signs
 from qlab.steps import Ended
 from qlab.whole import is_whole
-from qlab.worker import Worked
+from qlab.worker import Recover, Recovery, Worked
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -58,18 +58,16 @@ class WorkerService:
         name: str = "service",
         poll: float = 1.0,
         jitter: float = 0.5,
-        recover: Literal["expired", "force"] | None = "expired",
+        recover: Recover = "expired",
     ) -> None:
         if not isinstance(queue, Queue):
             raise TypeError(f"a service works a Queue, not {queue!r}")
         if not is_whole(concurrency, 1):
             raise ValueError(f"concurrency is {concurrency!r}: use how many jobs are in hand at once, from 1")
-        if recover not in ("expired", "force", None):
-            raise ValueError(f"recover is {recover!r}: use 'expired', 'force' or None")
         self.queue = queue
         self.name = name
         self.concurrency = concurrency
-        self._recover = recover
+        self._recovery = Recovery(queue, recover)
         self._patience = Patience(poll, jitter, name)
         self._signs = Signs(queue, name, self._patience.poll * (1 + self._patience.jitter))
         self._tally: Counter[str] = Counter()
@@ -226,9 +224,7 @@ class WorkerService:
         return 0
 
     def _reserve(self, place: str) -> Reservation | None:
-        if self._recover is not None:
-            self.queue.recover(force=self._recover == "force")
-            self._recover = None
+        self._recovery.make()
         self._signs.alive()
         return None if self._stopping else self.queue.reserve(worker=place)
 

@@ -309,6 +309,15 @@ def test_in_production_queue_workers_defaults_to_0_and_work_works_all_the_same(m
     assert app.queue.counts() == Counts()
 
 
+def test_an_app_that_is_to_work_with_no_worker_is_refused_and_works_all_the_same_later(makes: Makes) -> None:
+    app = makes({"A": lambda job: app.stop()}, QUEUE_WORKERS="2")
+    app.queue.dispatch("A")
+    with pytest.raises(ValueError, match="count is 0: use a number of workers from 1"):
+        app.work(0)
+    app.work(1)
+    assert app.queue.counts() == Counts()
+
+
 def test_the_warning_is_given_only_where_nothing_works_and_jobs_wait(makes: Makes) -> None:
     with heard() as log:
         makes(QUEUE_WORKERS="0").start()

@@ -116,9 +116,12 @@ class Rustclamp(System):
         """Only work, until Ctrl-C, whatever `QUEUE_WORKERS` says: what a service of its own does in production.
 
         Args:
-            workers: How many threads; `QUEUE_WORKERS` by default, and 1 where that is 0.
+            workers: How many threads, from 1; `QUEUE_WORKERS` by default, and 1 where that is 0.
+
+        Raises:
+            ValueError: `workers` is not from 1.
         """
-        super().work(workers or self.settings.workers or 1)
+        super().work((self.settings.workers or 1) if workers is None else workers)
 
     def close(self) -> None:
         """Stop the workers, and close the queue and the database."""

@@ -230,6 +230,19 @@ def test_a_checkup_and_the_commands_look_at_the_store_behind(makes: Makes) -> No
     assert failed_jobs_file(outbox.queue).parent.is_dir()
 
 
+def test_an_outbox_wakes_where_its_store_does(makes: Makes) -> None:
+    outbox = makes()
+    driver = outbox.queue.driver
+    assert driver.wakes == driver.store.wakes
+    if driver.wakes:
+        assert not driver.wait(outbox.queue.name, 0.01)
+        post(outbox, 1)
+        assert driver.wait(outbox.queue.name, 5.0)
+    else:
+        with pytest.raises(ValueError, match=f"{driver.store.name} cannot wake a worker"):
+            driver.wait(outbox.queue.name, 0.0)
+
+
 # -- days --
 
 CHANGES = {

@@ -29,7 +29,7 @@ class PacedDriver(Driver):
     def __init__(self, store: Driver, *, pace: float, cap: int | None, day_ends: Callable[[float], float]) -> None:
         super().__init__()
         self._store = store
-        self.url, self.order = store.url, store.order
+        self.url, self.order, self.wakes = store.url, store.order, store.wakes
         self.name = f"paced {store.name}"
         self._pace, self._cap, self._day_ends = pace, cap, day_ends
         self._ready: set[str] = set()
@@ -182,6 +182,9 @@ class PacedDriver(Driver):
     def check(self, queue: str, *, now: float) -> list[str]:
         own = [self._store.check(each, now=now) for each in (queue, _paces(queue), _caps(queue))]
         return [problem for problems in own for problem in problems]
+
+    def wait(self, queue: str, seconds: float) -> bool:
+        return self._store.wait(queue, seconds)
 
     def mark(self, queue: str, mark: Mark) -> None:
         self._store.mark(queue, mark)

@@ -70,6 +70,12 @@ def test_the_defaults_are_what_the_page_says() -> None:
     assert f"`retry_after={policy.retry_after:g}`" in README
 
 
+def test_the_extra_for_metrics_is_named_beside_what_it_brings() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ((package, _),) = (line.split(">=") for line in project["optional-dependencies"]["prometheus"])
+    assert f"`pip install {package}` (the extra `prometheus`)" in README
+
+
 def test_nothing_tells_a_reader_to_install_the_other_package() -> None:
     assert not re.search(r"pip install (-\S+ )*qlab\b", README)
 

@@ -534,3 +534,16 @@ def test_a_file_whose_jobs_table_is_another_s_is_left_alone(tmp_path: Path) -> N
 def test_what_a_catalogue_cannot_be_made_of_is_refused(tmp_path: Path, how: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         vellum(tmp_path / "vellum.db", **how)
+
+
+def test_a_catalogue_in_memory_is_refused_for_its_queue_would_be_in_another_one() -> None:
+    with pytest.raises(ValueError, match="path is ':memory:': catalogue and queue have a connection each; name a file"):
+        vellum(":memory:")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "5", None])
+def test_a_scan_of_no_number_of_files_is_refused_and_nothing_is_stored(makes: Makes, folder: Path, limit: Any) -> None:
+    app = makes()
+    with pytest.raises(ValueError, match=f"limit is {limit!r}: use how many files a scan takes, from 1"):
+        app.scan(app.add_library(folder), limit=limit)
+    assert app.queue.counts() == Counts()

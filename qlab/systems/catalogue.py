@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from qlab.clock import Clock
+from qlab.drivers.files import MEMORY
 from qlab.drivers.vellum import Progress, VellumDriver
 from qlab.job import Attempt, Job
 from qlab.library import DEFAULT_LIMIT, Item, item, python_files
@@ -67,11 +68,14 @@ class Vellum(System):
 
         Args:
             library: The library's number.
-            limit: How many files at the most.
+            limit: How many files at the most, from 1.
 
         Raises:
             LookupError: There is no such library.
+            ValueError: `limit` is not from 1.
         """
+        if not is_whole(limit, 1):
+            raise ValueError(f"limit is {limit!r}: use how many files a scan takes, from 1")
         self._folder(library)
         return self.queue.dispatch("scan_library", {"library": library, "limit": limit})
 
@@ -180,7 +184,7 @@ def vellum(
         chunk: How many files a scan takes in one transaction: small ones let others write in between.
 
     Raises:
-        ValueError: A number is out of its range.
+        ValueError: A number is out of its range, or the path names no file.
         UnusableStore: The file is no database, or has another table `jobs`.
 
     Example:
@@ -188,6 +192,8 @@ def vellum(
     """
     if not is_whole(chunk, 1):
         raise ValueError(f"chunk is {chunk!r}: use how many files a transaction takes, from 1")
+    if os.fspath(path) == MEMORY:
+        raise ValueError(f"path is {path!r}: catalogue and queue have a connection each; name a file, as vellum.db")
     policy = Policy(tries=tries, retry_after=None, panic_fails=True)
     with ExitStack() as opened:
         driver = opened.enter_context(VellumDriver(os.fspath(path)))

@@ -305,3 +305,9 @@ def local_date(clock: SimulatedClock, moment: float, place: ZoneInfo) -> date:
 def test_what_an_outbox_cannot_be_made_of_is_refused(how: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         mail_outbox("memory://", lambda job: None, **how)
+
+
+@pytest.mark.parametrize("zone", [None, 1, b"UTC"])
+def test_what_is_no_time_zone_is_refused_by_name(zone: Any) -> None:
+    with pytest.raises(TypeError, match=f"zone is {zone!r}: use a time zone's name, such as Europe/Paris, or a tzinfo"):
+        mail_outbox("memory://", lambda job: None, zone=zone)

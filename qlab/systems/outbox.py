@@ -66,6 +66,7 @@ def mail_outbox(
 
     Raises:
         ValueError: A number is out of its range, there is no such time zone, or the clock knows no days.
+        TypeError: `zone` is neither a name nor a tzinfo.
 
     Example:
         `with mail_outbox("sqlite:///outbox.db", send) as outbox: outbox.post({"to": "ada@example.org"})`
@@ -115,8 +116,10 @@ class Days:
 
 
 def _zone(zone: str | tzinfo) -> tzinfo:
-    if not isinstance(zone, str):
+    if isinstance(zone, tzinfo):
         return zone
+    if not isinstance(zone, str):
+        raise TypeError(f"zone is {zone!r}: use a time zone's name, such as Europe/Paris, or a tzinfo")
     try:
         return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

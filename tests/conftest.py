@@ -158,7 +158,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if lines := list(config.stash[_tried].lines()):
         terminalreporter.section("what was tried")
         terminalreporter.line("\n".join(lines))
-        terminalreporter.line(f"\n{len(config.stash[_scenarios])} scenarios of the bug catalogue")
+        if scenarios := config.stash[_scenarios]:
+            terminalreporter.line(f"\n{len(scenarios)} scenarios of the bug catalogue")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ WHAT = (
     *("random programs", "steps of them", "jobs", "worker processes killed", "servers killed and started again"),
     *("misbehaving replies", "attempts that ran a job once more", "lost", "in two places"),
 )
-"""The rows, in order; `lost` and `in two places` are asserted to be 0 by the tests that count them."""
+"""The columns, in order; `lost` and `in two places` are asserted to be 0 by the tests that count them."""
 
 
 class Tried:
@@ -18,7 +18,7 @@ class Tried:
         self._drivers: list[str] = []
 
     def add(self, driver: str, what: str, count: int = 1) -> None:
-        """Add to a row, in the column of a driver."""
+        """Add to a column, in the line of a driver."""
         assert what in WHAT, what
         if driver not in self._drivers:
             self._drivers.append(driver)
@@ -28,9 +28,9 @@ class Tried:
         """The table, in Markdown."""
         if not self._counts:
             return
-        yield f"| what was tried | {' | '.join(self._drivers)} |"
-        yield f"|---|{'--:|' * len(self._drivers)}"
-        for what in WHAT:
-            cells = [self._counts.get((what, driver)) for driver in self._drivers]
-            if any(cell is not None for cell in cells):
-                yield f"| {what} | {' | '.join('' if cell is None else f'{cell:,}' for cell in cells)} |"
+        told = [what for what in WHAT if any((what, driver) in self._counts for driver in self._drivers)]
+        yield f"| on | {' | '.join(told)} |"
+        yield f"|---|{'--:|' * len(told)}"
+        for driver in self._drivers:
+            cells = [self._counts.get((what, driver)) for what in told]
+            yield f"| {driver} | {' | '.join('' if cell is None else f'{cell:,}' for cell in cells)} |"

@@ -1,9 +1,10 @@
-"""A person at the keyboard: the first Ctrl-C may be heard in good order, the second interrupts."""
+"""A person at the keyboard: a Ctrl-C may be heard in good order, or wait for a moment."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 
 @contextmanager
@@ -39,3 +40,27 @@ def let_through(error: BaseException) -> None:
     """
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
+
+
+class Deferred:
+    """A context in which a Ctrl-C waits until it ends, so that what stands in it is done whole or not begun.
+
+    For a few instructions that wait for nothing: it takes some 10 µs. Nothing changes in a thread that no keyboard
+    reaches.
+    """
+
+    def __enter__(self) -> None:
+        self._heard: tuple[int, FrameType | None] | None = None
+        reached = threading.current_thread() is threading.main_thread()
+        self._usual = signal.getsignal(signal.SIGINT) if reached else None
+        if callable(self._usual):
+            signal.signal(signal.SIGINT, self._hear)
+
+    def __exit__(self, *exc: object) -> None:
+        if callable(self._usual):
+            signal.signal(signal.SIGINT, self._usual)
+            if self._heard is not None:
+                self._usual(*self._heard)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._heard = number, frame

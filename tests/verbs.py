@@ -15,6 +15,7 @@ WRITING: dict[str, Verb] = {
     "push": lambda driver, queue, held: driver.push(queue, [new(queue, "x"), new(queue, "y")], now=1.0),
     "push again": lambda driver, queue, held: driver.push(queue, [new(queue, "x")], now=1.0, resent=True),
     "reserve": lambda driver, queue, held: driver.reserve(queue, now=1.0, retry_after=90.0, limit=2),
+    "reserve one": lambda driver, queue, held: driver.reserve(queue, now=1.0, retry_after=90.0),
     "complete": lambda driver, queue, held: driver.complete(held[0], now=1.0),
     "complete_and_reserve": lambda driver, queue, held: driver.complete_and_reserve(held[0], now=1.0, retry_after=9.0),
     "release": lambda driver, queue, held: driver.release(held[0], now=1.0, delay=5.0),

@@ -1,12 +1,16 @@
 """The contract in plain Python: the reference that the other drivers are compared with.
 
 It forgets everything when its process ends, which is what ADR-006 rejected it for.
+
+A Ctrl-C may strike between any two calls. So what a verb does to one job is one statement without a call, after
+whatever may be left over without harm, such as a place in the line that is no job's; for several jobs it is deferred.
 """
 
 import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from qlab.clock import NEVER, from_us, us
@@ -14,6 +18,7 @@ from qlab.driver import Counts, Durability, Mark
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.errors import QueueClosed
 from qlab.forks import free_in_children
+from qlab.interrupts import Deferred
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
@@ -58,7 +63,7 @@ class MemoryDriver(StagedFailures):
 
     def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
         moments = [max(now, us(job.available_at)) for job in jobs]
-        with self._lock:
+        with self._lock, _whole(len(jobs)):
             there = self._queue(queue)
             return [there.push(job, now, at, queue) for job, at in zip(jobs, moments, strict=True)]
 
@@ -66,7 +71,7 @@ class MemoryDriver(StagedFailures):
         moment = us(now)
         deadline = NEVER if retry_after is None else moment + us(retry_after)
         reservations: list[Reservation] = []
-        with self._lock:
+        with self._lock, _whole(limit):
             there = self._queue(queue)
             more = True
 
@@ -92,7 +97,7 @@ class MemoryDriver(StagedFailures):
     def complete_and_reserve(
         self, reservation: Reservation, *, now: float, retry_after: float | None
     ) -> tuple[bool, Reservation | None]:
-        with self._lock:
+        with self._lock:  # an interrupt in between leaves the job completed and none reserved
             completed = self.complete(reservation, now=now)
             following = self.reserve(reservation.job.queue, now=now, retry_after=retry_after)
             return completed, following[0] if following else None
@@ -112,12 +117,12 @@ class MemoryDriver(StagedFailures):
             row = there.held(reservation)
             if row is None:
                 return False
-            there.line.put(row, us(now) + us(seconds), row.seq, None)
+            there.line.put(row, (us(now) + us(seconds), row.seq), (row.attempts, row.reserved_at, row.token), None)
             return True
 
     def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
         moment = us(now)
-        with self._lock:
+        with self._lock, Deferred():
             there = self._queue(queue)
             held = [
                 row
@@ -132,11 +137,8 @@ class MemoryDriver(StagedFailures):
     def clear(self, queue: str, *, now: float) -> int:
         with self._lock:
             there = self._queue(queue)
-            cleared = len(there.rows)
-            there.rows.clear()
-            there.uids.clear()
-            there.line = type(there.line)()
-            there.tokens = 0
+            cleared, line = len(there.rows), type(there.line)()
+            there.rows, there.uids, there.line, there.tokens = {}, {}, line, 0
             return cleared
 
     def counts(self, queue: str, *, now: float) -> Counts:
@@ -206,12 +208,13 @@ class MemoryDriver(StagedFailures):
             row = there.held(reservation)
             if row is None:
                 return False
-            there.drop(row)
             failed = FailedJob(
                 None, row.uid, reservation.job.queue, row.name, row.body, attempts, error, traceback,
                 from_us(row.dispatched_at), from_us(now),
             )  # fmt: skip
-            there.failing[row.uid] = Failing(reservation.token, failed)
+            entry = Failing(reservation.token, failed)
+            there.failing[row.uid] = entry
+            del there.rows[row.id], there.uids[row.uid]
             return True
 
     def _failing(self, queue: str) -> list[Failing]:
@@ -228,7 +231,7 @@ class MemoryDriver(StagedFailures):
 
     def _again(self, queue: str, rows: Sequence[FailedJob], now: int) -> list[Job | None]:
         notes = [self.failed_jobs.note(row.id, row.uid) for row in rows]
-        with self._lock:
+        with self._lock, Deferred():
             there = self._queue(queue)
             return [self._made_anew(there, row, name, now) for row, name in zip(rows, notes, strict=True)]
 
@@ -256,6 +259,15 @@ class MemoryDriver(StagedFailures):
                 _ByTime() if self.order == "available_at" else _ByArrival(), self._lock
             )
         return there
+
+
+def _whole(jobs: int) -> AbstractContextManager[None]:
+    """Keep a Ctrl-C from what is done to several jobs."""
+    return nullcontext() if jobs <= 1 else Deferred()
+
+
+_Place = tuple[int, int]  # available_at, seq
+_Held = tuple[int, int | None, str | None]  # attempts, reserved_at, token
 
 
 @dataclass(slots=True)
@@ -308,7 +320,7 @@ class _Queue:
             return self.rows[self.uids[new.uid]].job(queue)
         self._last_id += 1
         row = _Row(self._last_id, new.uid, new.name, new.body, now, available_at, self._next_seq())
-        self.line.put(row, available_at, row.seq, now)
+        self.line.put(row, (available_at, row.seq), (0, None, None), now)
         self.rows[row.id] = row
         self.uids[row.uid] = row.id
         self._awaken(now, available_at)
@@ -316,14 +328,11 @@ class _Queue:
 
     def reserve(self, row: _Row, now: int, deadline: int, token: str, queue: str) -> Reservation:
         since, ran_out = min(row.available_at, now), row.reserved_at is not None
-        self.line.put(row, deadline, row.seq, None)
-        row.attempts += 1
-        row.reserved_at, row.token = now, token
+        self.line.put(row, (deadline, row.seq), (row.attempts + 1, now, token), None)
         return Reservation(row.job(queue), token, from_us(since), ran_out)
 
     def wait(self, row: _Row, now: int, available_at: int) -> None:
-        self.line.put(row, available_at, self._next_seq(), now)
-        row.reserved_at = row.token = None
+        self.line.put(row, (available_at, self._next_seq()), (row.attempts, None, None), now)
         self._awaken(now, available_at)
 
     def held(self, reservation: Reservation) -> _Row | None:
@@ -344,17 +353,14 @@ class _Queue:
 
 
 class _ByTime:
-    """The contract's order: one heap; an entry that is no longer its row's place is skipped.
-
-    A row gets its new place before it leaves the old one, so that an interrupt in between strands no job.
-    """
+    """The contract's order: one heap; an entry that is no longer its row's place is skipped."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int]] = []
 
-    def put(self, row: _Row, available_at: int, seq: int, now: int | None) -> None:
-        heapq.heappush(self._heap, (available_at, seq, row.id))
-        row.available_at, row.seq = available_at, seq
+    def put(self, row: _Row, place: _Place, held: _Held, now: int | None) -> None:
+        heapq.heappush(self._heap, (*place, row.id))
+        (row.available_at, row.seq), (row.attempts, row.reserved_at, row.token) = place, held
 
     def take(self, now: int, rows: dict[int, _Row], limit: int, reserve: Callable[[_Row], None]) -> bool:
         """Reserve at most so many rows that are due; False, since none is left to look at."""
@@ -379,13 +385,14 @@ class _ByArrival:
         self._list: deque[tuple[int, int]] = deque()
         self._later: list[tuple[int, int, int, int]] = []
 
-    def put(self, row: _Row, available_at: int, seq: int, now: int | None) -> None:
-        entry, listed = row.entry + 1, now is not None and available_at <= now
+    def put(self, row: _Row, place: _Place, held: _Held, now: int | None) -> None:
+        entry, listed = row.entry + 1, now is not None and place[0] <= now
         if listed:
             self._list.append((row.id, entry))
         else:
-            heapq.heappush(self._later, (available_at, seq, row.id, entry))
-        row.available_at, row.seq, row.entry, row.listed = available_at, seq, entry, listed
+            heapq.heappush(self._later, (*place, row.id, entry))
+        row.entry, row.listed = entry, listed
+        (row.available_at, row.seq), (row.attempts, row.reserved_at, row.token) = place, held
 
     def take(self, now: int, rows: dict[int, _Row], limit: int, reserve: Callable[[_Row], None]) -> bool:
         """Do what one call of the script does; True where it stopped at 100 and more may be left."""

@@ -307,6 +307,22 @@ class Queue:
         self._check_open()
         return self._steps.reserve(now, worker)
 
+    def take(
+        self, limit: int, now: float | None = None, *, worker: str = "", tell_missed: bool = True
+    ) -> list[Reservation]:
+        """Reserve the next due jobs and stop there, as a worker does that runs a batch one after another.
+
+        Every reservation of a batch begins now, also that of the job which is run last.
+
+        Args:
+            limit: How many at the most.
+            now: The moment, in seconds; the clock's by default.
+            worker: Who does it, for the trace.
+            tell_missed: Whether it is recorded when nothing is due.
+        """
+        self._check_open()
+        return self._steps.take(limit, now, worker, tell_missed)
+
     def finish(
         self, reservation: Reservation, now: float | None = None, *, worker: str = "", holding: Told = nobody
     ) -> Outcome:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qlab.clock import duration
+from qlab.faults import Crash, Fault
 from qlab.policy import Policy
 
 
@@ -42,16 +43,34 @@ class Behaviour(NamedTuple):
     error: str = "no luck this time"
 
 
-class Crash(NamedTuple):
-    """A worker that vanishes with a job in hand.
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """How a worker asks for jobs while there are none; after a job it asks again at once.
 
     Attributes:
-        name: The handler's name: the worker that reserves the first job of it vanishes.
-        back_after: After how many seconds the worker is started again; None for never.
+        interval: How many seconds it waits after it found nothing.
+        jitter: By which part of the interval each wait may be shorter or longer, from 0 to 1.
+        phase: When each worker asks first, in seconds after it was started; None for a random moment of the interval.
+        beat: Whether it asks at its beat only, for one job (or `batch`), as what a cron starts does.
+
+    Raises:
+        ValueError: A value is out of its range.
     """
 
-    name: str
-    back_after: float | None = None
+    interval: float = 1.0
+    jitter: float = 0.0
+    phase: float | None = None
+    beat: bool = False
+
+    def __post_init__(self) -> None:
+        if duration(self.interval, "poll") == 0:
+            raise ValueError("poll is 0 s: use a number of seconds above 0")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"Poll.jitter is {self.jitter!r}: use a number from 0 to 1")
+        if self.beat and self.jitter:
+            raise ValueError(f"Poll.jitter is {self.jitter!r} beside a beat: a beat has none")
+        if self.phase is not None:
+            duration(self.phase, "Poll.phase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +83,9 @@ class Scenario:
         arrivals: What is dispatched when.
         handlers: How each handler behaves, by its name.
         workers: How many workers there are, from 1.
-        poll: How many seconds a worker that found nothing waits before it asks again.
+        poll: How many seconds a worker that found nothing waits before it asks again, or a `Poll`; None for a worker
+            that wakes as soon as there is a job.
+        batch: How many jobs a worker reserves at once, from 1; it runs them one after another.
         faults: What goes wrong.
         policy: The queue's rules.
         seed: Where random numbers start.
@@ -78,20 +99,27 @@ class Scenario:
     handlers: Mapping[str, Behaviour]
     about: str = ""
     workers: int = 1
-    poll: float = 1.0
-    faults: tuple[Crash, ...] = ()
+    poll: float | Poll | None = 1.0
+    batch: int = 1
+    faults: tuple[Fault, ...] = ()
     policy: Policy = field(default_factory=Policy)
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
-        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
-            raise ValueError(f"workers is {self.workers}: use a number from 1")
-        if duration(self.poll, "poll") == 0:
-            raise ValueError("poll is 0 s: use a number of seconds above 0")
-        named = {arrival.name for arrival in self.arrivals} | {fault.name for fault in self.faults}
+        for name in ("workers", "batch"):
+            if isinstance(count := getattr(self, name), bool) or not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} is {count}: use a number from 1")
+        if isinstance(self.poll, int | float):
+            object.__setattr__(self, "poll", Poll(self.poll))
+        named = {arrival.name for arrival in self.arrivals} | {*filter(None, map(handler_of, self.faults))}
         if unknown := sorted(named - set(self.handlers)):
             raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(self.handlers)}")
+
+
+def handler_of(fault: Fault) -> str | None:
+    """Tell whose jobs a fault strikes; None for any."""
+    return getattr(fault, "handler", None)
 
 
 def named(name: str, *, seed: int = 0) -> Scenario:

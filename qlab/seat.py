@@ -1,5 +1,6 @@
-"""A worker's place at the bench."""
+"""A worker's place in simulated time."""
 
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
@@ -16,7 +17,13 @@ class Seat:
         held: The job in its hands.
         until: When its handler's present step ends, in seconds; None while no handler runs.
         paused: Whether it stands still, with whatever it holds.
-        gone: Whether it has crashed.
+        gone: Whether it has crashed, or has left.
+        leaving: Whether it was told to stop: it takes no further job.
+        behind: What it has reserved beside, and runs next.
+        ahead: How far its clock is ahead, in seconds.
+        planned: The serial number of what is planned for the job in its hands; 0 for nothing.
+        asking: The serial number of its next poll; 0 where none is planned.
+        beat: The first moment at which it asks, in microseconds, where it asks at a beat.
     """
 
     name: str
@@ -24,14 +31,20 @@ class Seat:
     until: float | None = None
     paused: bool = False
     gone: bool = False
+    leaving: bool = False
+    behind: deque[Reservation] = field(default_factory=deque)
+    ahead: float = 0.0
+    planned: int = 0
+    asking: int = 0
+    beat: int = 0
     steps: Generator[float, None, Ended] | None = field(default=None, repr=False)
 
     @property
     def free(self) -> bool:
         """Whether it can take a job."""
-        return self.held is None and not self.paused and not self.gone
+        return self.held is None and not self.paused and not self.gone and not self.leaving
 
     @property
     def holding(self) -> bool:
         """Whether it could begin to run the job that it holds."""
-        return self.held is not None and self.steps is None and not self.paused
+        return self.held is not None and self.until is None and self.steps is None and not self.paused

@@ -14,6 +14,7 @@ from qlab.driver import Driver, Statement
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import QlabError
+from qlab.incidents import Incidents
 from qlab.job import Attempt, Release
 from qlab.ledger import Ledger
 from qlab.losses import Losses
@@ -132,8 +133,8 @@ class Side:
             workers=scenario.workers,
             poll=scenario.poll,
             seed=scenario.seed,
-            crashes={fault.name: fault.back_after for fault in scenario.faults},
         )
+        Incidents(self.bench, scenario.faults, seed=scenario.seed, restart=lambda _: None)
         for arrival in scenario.arrivals:
             self.bench.arrive(arrival)
 

@@ -8,6 +8,7 @@ from typing import Any
 from qlab.bench import Bench
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Durability
+from qlab.incidents import Incidents
 from qlab.job import Attempt
 from qlab.queue import Queue
 from qlab.scenario import Behaviour, Scenario
@@ -62,8 +63,8 @@ def simulate(driver: Driver, scenario: Scenario, *, until: float = math.inf, nam
         workers=scenario.workers,
         poll=scenario.poll,
         seed=scenario.seed,
-        crashes={fault.name: fault.back_after for fault in scenario.faults},
     )
+    Incidents(bench, scenario.faults, seed=scenario.seed, restart=lambda _: None)
     for arrival in scenario.arrivals:
         bench.arrive(arrival)
     bench.run(until)

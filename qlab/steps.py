@@ -108,9 +108,17 @@ class Steps:
 
     def reserve(self, now: float | None, worker: str) -> Reservation | None:
         """Reserve the next due job."""
+        found = self.take(1, now, worker)
+        return found[0] if found else None
+
+    def take(self, limit: int, now: float | None, worker: str, tell_missed: bool = True) -> list[Reservation]:
+        """Reserve at most so many jobs at once."""
         moment = self._at(now)
-        found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after)
-        return self._record_reserved(found[0] if found else None, moment, worker)
+        found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
+        if found or tell_missed:
+            for held in found or (None,):
+                self._record_reserved(held, moment, worker)
+        return found
 
     def finish(self, held: Reservation, now: float | None, worker: str, holding: Told = nobody) -> Outcome:
         """Run and settle a reserved job; time goes by as its handler yields it."""

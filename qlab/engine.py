@@ -1,0 +1,495 @@
+"""Many workers in simulated time: a heap of moments, and the queue's own reserve and settle."""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from random import Random
+from typing import Any
+
+from qlab.clock import NEVER, SimulatedClock, from_us, us
+from qlab.cost import Cost
+from qlab.errors import DriverUnavailable
+from qlab.job import Release, Reservation
+from qlab.outcome import Outcome, Released, Retrying
+from qlab.queue import Queue
+from qlab.scenario import Poll
+from qlab.seat import Seat
+from qlab.steps import Ended
+from qlab.trace import Kind
+
+_ASK_AGAIN = 1.0  # seconds; after the store did not answer, where a worker does not poll
+
+Act = Callable[[Any, int], object]
+
+
+class Engine:
+    """Workers on a queue under a simulated clock.
+
+    What falls due at the same microsecond happens in the order in which it was planned; a worker that may have a job
+    now has its turn before.
+
+    Args:
+        queue: The queue.
+        clock: Its clock.
+        workers: How many, from 1.
+        poll: How a worker that found nothing asks again; None to wake at the moment when something is due.
+        batch: How many jobs a worker reserves at once.
+        seed: Where the polls' moments start.
+        cost: What the store's verbs cost.
+        tell_misses: Whether a poll that finds nothing is recorded.
+
+    Attributes:
+        seats: The workers' places.
+        coming: How many things will still bring jobs: while there are any, a run without an end goes on.
+        service: Tells how many microseconds an attempt takes; None for one whose handler tells it as it runs.
+        ending: Tells how an attempt ends that `service` knows; None for one whose handler is to be called then.
+        strike: Told which worker has `reserved` a job, or is `completing` it; whether a fault has struck it.
+        settled: Told how each job was settled.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        clock: SimulatedClock,
+        *,
+        workers: int = 1,
+        poll: Poll | float | None = None,
+        batch: int = 1,
+        seed: int = 0,
+        cost: Cost | None = None,
+        tell_misses: bool = True,
+    ) -> None:
+        self.queue = queue
+        self.clock = clock
+        self.seats = [Seat(f"worker {number}") for number in range(1, workers + 1)]
+        self.coming = 0
+        self.service: Callable[[Reservation], int | None] | None = None
+        self.ending: Callable[[Reservation], Ended | None] | None = None
+        self.strike: Callable[[str, Seat], bool] | None = None
+        self.settled: Callable[[Reservation, Outcome], object] | None = None
+        self._poll = Poll(poll) if isinstance(poll, int | float) else poll
+        self._batch = batch
+        self._cost = cost
+        self._tell_misses = tell_misses and self._poll is not None
+        self._heap: list[tuple[int, int, Act, Any]] = []
+        self._serial = 0
+        self._now = us(clock.now())
+        self._turns: deque[Seat] = deque()
+        self._idle: deque[Seat] = deque()
+        self._due = math.inf  # seconds: before this, time alone makes no job ready
+        self._wake_at = math.inf
+        self._free_at = 0
+        self._working = False
+        self._polls = Random(f"{seed} polls")
+        self._meet_store()
+
+    # -- what others plan --
+
+    def plan(self, at: float, act: Act, arg: Any = None) -> int:
+        """Let something happen at a moment, in seconds: `act(arg, serial)`. Returns the serial number."""
+        return self._plan(us(at), act, arg)
+
+    def begin(self) -> None:
+        """Let the workers take up work: those that hold a job, and those that are free."""
+        self._working = True
+        self.catch_up()
+        self._turns.extend(seat for seat in self.seats if seat.holding)
+        self._due = math.inf
+        self.sit_down(self.seats)
+
+    def sit_down(self, seats: Iterable[Seat]) -> None:
+        """Let free workers ask: each that polls at a first moment of its own, the others now."""
+        for seat in seats:
+            if not seat.free:
+                continue
+            if self._poll is None:
+                self._turns.append(seat)
+            elif not seat.asking:
+                phase = self._polls.random() * self._poll.interval if self._poll.phase is None else self._poll.phase
+                seat.beat = self._now + us(phase)
+                seat.asking = self._plan(seat.beat, self._poll_once, seat)
+
+    def end(self) -> None:
+        """Let the workers take no further job."""
+        self._working = False
+        self._wake_at = math.inf
+        self._turns.clear()
+        self._idle.clear()
+
+    def is_ahead(self, until: int = NEVER) -> bool:
+        """Tell whether anything will happen up to a moment in microseconds; `NEVER` for as long as jobs will be due."""
+        if self._turns:
+            return True
+        heap = self._heap
+        return bool(heap) and heap[0][0] <= until and (until != NEVER or self.coming > 0 or not self._is_over())
+
+    def planned(self) -> Iterable[int]:
+        """Tell the moments for which something is planned, in microseconds, in no order."""
+        return (at for at, _, _, _ in self._heap)
+
+    def catch_up(self) -> None:
+        """Hear what the clock says, where somebody else has moved it."""
+        self._now = max(self._now, us(self.clock.now()))
+
+    def step(self, until: int = NEVER) -> bool:
+        """Let one thing happen: a worker's turn, else what falls due by a moment in microseconds.
+
+        Returns:
+            Whether there was any.
+        """
+        if self._turns:
+            self._take_turn(self._turns.popleft())
+            return True
+        heap = self._heap
+        if not heap or heap[0][0] > until or (until == NEVER and not self.coming and self._is_over()):
+            return False
+        at, serial, act, arg = heapq.heappop(heap)
+        if at > self._now:
+            self._now = at
+            self.clock.advance_to(from_us(at))
+        act(arg, serial)
+        return True
+
+    def ready(self, at: float) -> None:
+        """Hear that a job may be reserved from a moment on, in seconds."""
+        if at <= self._now / 1_000_000:
+            if self._idle:
+                self._turns.append(self._idle.popleft())
+        elif at < self._due:
+            self._due = at
+            self._plan_wake()
+
+    # -- what happens to workers --
+
+    def crash(self, seat: Seat) -> None:
+        """Let a worker vanish with what it holds."""
+        self.catch_up()
+        if seat.held is not None:
+            for held in (seat.held, *seat.behind):
+                self.queue.crash(held, self._moment(seat), worker=seat.name)
+        else:
+            self.record(Kind.CRASHED, seat)
+        seat.behind.clear()
+        self._let_go(seat)
+        self._leave(seat)
+
+    def pause(self, seat: Seat) -> None:
+        """Let a worker stand still, with what it holds."""
+        self.catch_up()
+        self.record(Kind.PAUSED, seat)
+        seat.paused = True
+        self._sleep_no_more(seat)
+
+    def resume(self, seat: Seat, *, shifted: float = 0.0) -> None:
+        """Let a worker that stood still or was gone go on; a handler that should have ended ends now.
+
+        Args:
+            seat: The worker's place.
+            shifted: How many seconds its handler stood still with it.
+        """
+        self.catch_up()
+        self.record(Kind.RESUMED, seat, "after a crash" if seat.gone else "after a pause")
+        seat.paused = seat.gone = seat.leaving = False
+        if seat.until is not None and seat.until + shifted <= self.clock.now():
+            self._end_step(seat, seat.planned)
+        elif seat.until is not None:
+            seat.until += shifted
+            seat.planned = self.plan(seat.until, self._end_step, seat)
+        elif seat.holding and self._working:
+            self._turns.append(seat)
+        self._ask_again(seat)
+
+    def stop(self, seat: Seat) -> None:
+        """Tell a worker to stop: it takes no further job, gives back what it has not begun, and leaves."""
+        seat.leaving = True
+        self._sleep_no_more(seat)
+        for held in seat.behind:
+            self._settle(seat, held, Ended(Release()))
+        seat.behind.clear()
+        if seat.held is None:
+            self._leave(seat)
+
+    def give_back(self, seat: Seat) -> None:
+        """Let a worker release the job in its hands, half done as it is."""
+        self.catch_up()
+        if seat.held is not None:
+            held = seat.held
+            self._let_go(seat)
+            self._settle(seat, held, Ended(Release()))
+        if seat.leaving:
+            self._leave(seat)
+
+    def come_back(self, seats: Iterable[Seat]) -> None:
+        """Let workers that are gone sit down again."""
+        for seat in seats:
+            seat.paused = seat.gone = seat.leaving = False
+            if self._working:
+                self.sit_down([seat])
+
+    def sweep(self, seat: Seat, what: str | None) -> None:
+        """Let a worker that boots make jobs ready again: those whose reservation has run out, or all."""
+        if what is not None:
+            if self._hears_callers:
+                self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # as in `take`
+            for job in self.queue.recover(force=what == "all"):
+                self.ready(job.available_at)
+
+    def restart(self, queue: Queue) -> None:
+        """Let the process of all workers vanish with what they hold, and start it again on a queue."""
+        for seat in self.seats:
+            if seat.held is not None:
+                self.crash(seat)
+            seat.paused = seat.gone = seat.leaving = False
+        self.queue.trace.record(self.clock.now(), Kind.RESTARTED, detail="process")
+        self.queue = queue
+        self._meet_store()
+
+    def record(self, kind: Kind, seat: Seat, detail: str = "") -> None:
+        """Record that something has happened to a worker, with whatever it holds."""
+        job = None if seat.held is None else seat.held.job
+        id, name, attempt = (None, "", 0) if job is None else (job.id, job.name, job.attempts)
+        self.queue.trace.record(self.clock.now(), kind, id, name, attempt, seat.name, detail=detail)
+
+    # -- asking --
+
+    def _take_turn(self, seat: Seat) -> None:
+        if seat.holding:
+            self._begin(seat)
+        elif self._working and seat.free:
+            self._ask(seat)
+
+    def _poll_once(self, seat: Seat, serial: int) -> None:
+        if seat.asking == serial:
+            seat.asking = 0
+            if self._working and seat.free:
+                self._ask(seat)
+
+    def _ask(self, seat: Seat) -> None:
+        """Let a free worker ask for a job, once the store can answer."""
+        at = self._answered_at("reserve")
+        if at > self._now:
+            seat.asking = self._plan(at, self._asked, seat)
+        else:
+            self._reserve(seat)
+
+    def _asked(self, seat: Seat, serial: int) -> None:
+        if seat.asking == serial:
+            seat.asking = 0
+            if self._working and seat.free:
+                self._reserve(seat)
+
+    def _reserve(self, seat: Seat) -> None:
+        try:
+            found = self.take(seat)
+        except DriverUnavailable:
+            again = _ASK_AGAIN if self._poll is None else self._poll.interval
+            seat.asking = self._plan(self._now + us(again), self._poll_once, seat)
+            return
+        if not found:
+            self._rest(seat)
+        elif self.strike is None or not self.strike("reserved", seat):
+            self._begin(seat)
+
+    def take(self, seat: Seat) -> bool:
+        """Let a worker reserve what there is for it, and stop there. Returns whether there was anything."""
+        if self._hears_callers:
+            self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # a flaw that goes by names
+        found = self.queue.take(self._batch, self._moment(seat), worker=seat.name, tell_missed=self._tell_misses)
+        if not found:
+            return False
+        seat.held = found[0]
+        if len(found) > 1:
+            seat.behind.extend(found[1:])
+        if found[0].job.available_at < self._due:
+            self._due = found[0].job.available_at
+            if self._idle:
+                self._plan_wake()
+        return True
+
+    def _rest(self, seat: Seat) -> None:
+        """Let a worker that found nothing wait."""
+        if self._poll is None:
+            self._idle.append(seat)
+            if len(self._idle) == 1:
+                self._wait_for_time()
+        elif self._poll.beat:
+            self._wait_for_beat(seat)
+        else:
+            wait = self._poll.interval
+            if self._poll.jitter:
+                wait *= 1 + self._poll.jitter * (2 * self._polls.random() - 1)
+            seat.asking = self._plan(self._now + us(wait), self._poll_once, seat)
+
+    def _wait_for_beat(self, seat: Seat) -> None:
+        beat = us(self._poll.interval) if self._poll is not None else 1
+        gone = (self._now - seat.beat) // beat + 1
+        seat.asking = self._plan(seat.beat + gone * beat, self._poll_once, seat)
+
+    def _ask_again(self, seat: Seat) -> None:
+        """Let a worker that has become free ask at once, or at its next beat."""
+        if not self._working:
+            return
+        if seat.leaving:
+            self._leave(seat)
+        elif seat.free and not seat.asking:
+            if self._poll is not None and self._poll.beat:
+                self._wait_for_beat(seat)
+            else:
+                self._turns.append(seat)
+
+    def _wait_for_time(self) -> None:
+        """Find out, for the first worker that rests, when time alone will make a job ready."""
+        due = self.queue.next_due()
+        self._due = math.inf if due is None else due
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        if self._idle and self._due < self._wake_at:
+            self._wake_at = self._due
+            self.plan(self._due, self._wake)
+
+    def _wake(self, _: None, __: int) -> None:
+        if self._wake_at <= self._now / 1_000_000:
+            self._wake_at = math.inf
+        self._turns.extend(self._idle)
+        self._idle.clear()
+
+    def _sleep_no_more(self, seat: Seat) -> None:
+        if seat in self._idle:
+            self._idle.remove(seat)
+
+    # -- running --
+
+    def _begin(self, seat: Seat) -> None:
+        """Let a worker start the job in its hands."""
+        held = seat.held
+        if held is None:
+            return
+        takes = None if self.service is None else self.service(held)
+        if takes is None:
+            seat.steps = self.queue.steps(held, None, worker=seat.name)
+            self._go_on(seat)
+        else:
+            at = self._now + takes
+            seat.until = at / 1_000_000
+            seat.planned = self._plan(at, self._end_step, seat)
+
+    def _end_step(self, seat: Seat, serial: int) -> None:
+        if seat.planned != serial or seat.paused:
+            return
+        if seat.steps is not None:
+            self._go_on(seat)
+        elif seat.held is not None and (self.strike is None or not self.strike("completing", seat)):
+            ended = None if self.ending is None else self.ending(seat.held)
+            if ended is None:
+                ended = self._heard(lambda: self._run_at_the_end(seat))
+            self._finish(seat, ended)
+
+    def _run_at_the_end(self, seat: Seat) -> Ended:
+        """Call a handler whose time is over: what it does, it does at its end."""
+        steps = self.queue.steps(seat.held, None, worker=seat.name)  # type: ignore[arg-type]  # it holds one
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                ended: Ended = stop.value
+                return ended
+
+    def _go_on(self, seat: Seat) -> None:
+        """Take the next step of a worker's handler, and settle its job at the end."""
+        steps = seat.steps
+        if steps is None:
+            return
+        try:
+            seconds = self._heard(lambda: next(steps))
+        except StopIteration as stop:
+            if self.strike is not None and self.strike("completing", seat):
+                return
+            self._finish(seat, stop.value)
+        else:
+            seat.until = self.clock.now() + seconds
+            seat.planned = self.plan(seat.until, self._end_step, seat)
+
+    def _heard(self, act: Callable[[], Any]) -> Any:
+        """Run a part of a handler, and let workers look for what it may have dispatched."""
+        before = len(self.queue.trace)
+        try:
+            return act()
+        finally:
+            if len(self.queue.trace) != before and self._working:
+                self._wake(None, 0)
+
+    def _finish(self, seat: Seat, ended: Ended) -> None:
+        """Settle a job whose handler has ended, once the store can answer."""
+        verb = "complete" if ended.error is None else "release"
+        at = self._answered_at("release" if isinstance(ended.returned, Release) else verb)
+        if at > self._now:
+            seat.planned = self._plan(at, self._finish_now, (seat, ended))
+        else:
+            self._finish_now((seat, ended), seat.planned)
+
+    def _finish_now(self, what: tuple[Seat, Ended], serial: int) -> None:
+        seat, ended = what
+        held = seat.held
+        if held is None or seat.planned != serial:
+            return
+        self._let_go(seat)
+        self._settle(seat, held, ended)
+        if seat.behind:
+            seat.held = seat.behind.popleft()
+            self._turns.append(seat)
+        else:
+            self._ask_again(seat)
+
+    def _settle(self, seat: Seat, held: Reservation, ended: Ended) -> None:
+        if self._hears_callers:
+            self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # as above
+        outcome = self.queue.settle(held, ended, self._moment(seat), worker=seat.name)
+        if isinstance(outcome, Retrying | Released):
+            self.ready(outcome.available_at)
+        if self.settled is not None:
+            self.settled(held, outcome)
+
+    # -- small things --
+
+    def _moment(self, seat: Seat) -> float:
+        """Tell what a worker's clock says, in seconds."""
+        return max(0.0, self._now / 1_000_000 + seat.ahead) if seat.ahead else self._now / 1_000_000
+
+    def _answered_at(self, verb: str) -> int:
+        """Tell when the store answers what is asked now, in microseconds."""
+        at = self._now
+        if self._opens_at is not None:
+            at = max(at, us(self._opens_at(self._now / 1_000_000)))
+        if self._cost is not None:
+            begins = max(at, self._free_at) if self._cost.serial else at
+            at = begins + us(getattr(self._cost, verb))
+            self._free_at = at
+        return at
+
+    def _meet_store(self) -> None:
+        """Find out what the store can tell that others cannot."""
+        self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
+        self._hears_callers = hasattr(self.queue.driver, "caller")
+
+    def _plan(self, at: int, act: Act, arg: Any = None) -> int:
+        self._serial += 1
+        heapq.heappush(self._heap, (at, self._serial, act, arg))
+        return self._serial
+
+    def _is_over(self) -> bool:
+        busy = any(seat.held is not None and not seat.paused for seat in self.seats)
+        return not busy and self.queue.next_due() is None
+
+    def _leave(self, seat: Seat) -> None:
+        seat.gone = True
+        seat.asking = 0
+        self._sleep_no_more(seat)
+
+    def _let_go(self, seat: Seat) -> None:
+        steps: Generator[float, None, Ended] | None = seat.steps
+        seat.held = seat.until = seat.steps = None
+        seat.planned = 0
+        if steps is not None:
+            steps.close()

@@ -6,15 +6,15 @@ hold for every process, and survive a restart as the store's jobs do. A worker t
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from qlab.clock import from_us, us
-from qlab.driver import Counts, Driver, Durability, Mark, Statement
-from qlab.job import FailedJob, Job, NewJob, Reservation
+from qlab.driver import Driver
+from qlab.drivers.before import Before
+from qlab.job import NewJob, Reservation
 
 
-class PacedDriver(Driver):
+class PacedDriver(Before):
     """A driver whose jobs are reserved no faster than a pace, and no more of them in a day than a cap.
 
     Each attempt counts, also one that fails.
@@ -27,28 +27,10 @@ class PacedDriver(Driver):
     """
 
     def __init__(self, store: Driver, *, pace: float, cap: int | None, day_ends: Callable[[float], float]) -> None:
-        super().__init__()
-        self._store = store
-        self.url, self.order, self.wakes = store.url, store.order, store.wakes
+        super().__init__(store)
         self.name = f"paced {store.name}"
         self._pace, self._cap, self._day_ends = pace, cap, day_ends
         self._ready: set[str] = set()
-
-    @property
-    def store(self) -> Driver:
-        return self._store
-
-    @property
-    def description(self) -> str:
-        return self._store.description
-
-    @property
-    def private(self) -> bool:
-        return self._store.private
-
-    @property
-    def durability(self) -> Durability:
-        return self._store.durability
 
     # -- what is paced --
 
@@ -135,79 +117,9 @@ class PacedDriver(Driver):
         for ticket in tickets:
             self._store.release(ticket, now=now)
 
-    # -- what is the store's --
-
-    def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
-        return self._store.push(queue, jobs, now=now, resent=resent)
-
-    def complete(self, reservation: Reservation, *, now: float) -> bool:
-        return self._store.complete(reservation, now=now)
-
-    def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
-        return self._store.release(reservation, now=now, delay=delay)
-
-    def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
-        return self._store.extend(reservation, now=now, seconds=seconds)
-
-    def progress(self, reservation: Reservation, *, now: float, done: int, total: int) -> None:
-        self._store.progress(reservation, now=now, done=done, total=total)
-
-    def fail(self, reservation: Reservation, *, now: float, attempts: int, error: str, traceback: str = "") -> bool:
-        return self._store.fail(reservation, now=now, attempts=attempts, error=error, traceback=traceback)
-
-    def recover(self, queue: str, *, now: float, force: bool = False) -> list[Job]:
-        return self._store.recover(queue, now=now, force=force)
-
-    def clear(self, queue: str, *, now: float) -> int:
-        return self._store.clear(queue, now=now)
-
-    def failed(self, queue: str, *, after: int = 0, limit: int | None = None) -> list[FailedJob]:
-        return self._store.failed(queue, after=after, limit=limit)
-
-    def failed_ids(self, queue: str, *, before: float | None = None) -> list[int]:
-        return self._store.failed_ids(queue, before=before)
-
-    def retry(self, queue: str, ids: Sequence[int], *, now: float, body: str | None = None) -> list[tuple[int, Job]]:
-        return self._store.retry(queue, ids, now=now, body=body)
-
-    def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
-        return self._store.forget(queue, ids)
-
-    def counts(self, queue: str, *, now: float) -> Counts:
-        return self._store.counts(queue, now=now)
-
-    def jobs(self, queue: str, *, now: float) -> list[Job]:
-        return self._store.jobs(queue, now=now)
-
     def check(self, queue: str, *, now: float) -> list[str]:
         own = [self._store.check(each, now=now) for each in (queue, _paces(queue), _caps(queue))]
         return [problem for problems in own for problem in problems]
-
-    def wait(self, queue: str, seconds: float) -> bool:
-        return self._store.wait(queue, seconds)
-
-    def mark(self, queue: str, mark: Mark) -> None:
-        self._store.mark(queue, mark)
-
-    def unmark(self, queue: str, kind: str, name: str) -> None:
-        self._store.unmark(queue, kind, name)
-
-    def marks(self, queue: str) -> list[Mark]:
-        return self._store.marks(queue)
-
-    def blocked(self) -> float:
-        return self._store.blocked()
-
-    def listen(self, tell: Callable[[Statement], None]) -> None:
-        self._store.listen(tell)
-
-    @contextmanager
-    def statements(self) -> Iterator[list[Statement]]:
-        with self._store.statements() as seen:
-            yield seen
-
-    def close(self) -> None:
-        self._store.close()
 
 
 def _paces(queue: str) -> str:

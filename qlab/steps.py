@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
-from qlab.clock import Clock, SystemClock, duration, pause
+from qlab.clock import Clock, SimulatedClock, SystemClock, duration, pause
 from qlab.driver import Driver
 from qlab.errors import (
     AttemptsExhausted,
@@ -263,7 +263,8 @@ class Steps:
                 done = getattr(self.driver, verb)(held, now=outcome.at, **how)
             except _NO_ANSWER as error:
                 problem = error
-                pause(0.01 * tried)
+                if not isinstance(self.clock, SimulatedClock):
+                    pause(0.01 * tried)
                 continue
             if done:
                 return outcome

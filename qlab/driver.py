@@ -116,12 +116,14 @@ class Driver(ABC):
         order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody
             polls.
         wakes: Whether `wait` can be woken.
+        restart_server: Kills the store's server and starts it again, where that is this driver's own; else None.
     """
 
     url: str
     name: str
     order: str = "available_at"
     wakes: bool = False
+    restart_server: Callable[[], None] | None = None
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[Statement], None]] = []

@@ -10,7 +10,7 @@ from typing import Any
 from qlab.clock import NEVER, SimulatedClock, from_us, us
 from qlab.cost import Cost
 from qlab.errors import DriverUnavailable
-from qlab.job import Release, Reservation
+from qlab.job import Job, Release, Reservation
 from qlab.outcome import Outcome, Released, Retrying
 from qlab.queue import Queue
 from qlab.scenario import Poll
@@ -84,7 +84,32 @@ class Engine:
         self._polls = Random(f"{seed} polls")
         self._meet_store()
 
+    @property
+    def now(self) -> float:
+        """The present moment, in seconds."""
+        return self._now / 1_000_000
+
     # -- what others plan --
+
+    def opens_at(self) -> float:
+        """Tell when a store that is locked answers again, in seconds; now, where it is not."""
+        return self.now if self._opens_at is None else self._opens_at(self.now)
+
+    def push(self, dispatch: Callable[[float, float], Job], available_at: float) -> Job:
+        """Let a job be dispatched now, or, where that costs time, be there when it is over.
+
+        Args:
+            dispatch: What `Queue.dispatcher` made.
+            available_at: From when the job may be reserved, in seconds.
+
+        Raises:
+            DriverUnavailable: The store does not answer.
+        """
+        if self._cost is not None:
+            available_at = max(available_at, self._answered_at("push") / 1_000_000)
+        job = dispatch(self._now / 1_000_000, available_at)
+        self.ready(job.available_at)
+        return job
 
     def plan(self, at: float, act: Act, arg: Any = None) -> int:
         """Let something happen at a moment, in seconds: `act(arg, serial)`. Returns the serial number."""
@@ -150,6 +175,10 @@ class Engine:
             self.clock.advance_to(from_us(at))
         act(arg, serial)
         return True
+
+    def go(self, until: int, count: int) -> bool:
+        """Let so many things happen. Returns whether there may be more."""
+        return all(self.step(until) for _ in range(count))
 
     def ready(self, at: float) -> None:
         """Hear that a job may be reserved from a moment on, in seconds."""

@@ -26,7 +26,7 @@ from qlab.registry import Handler, Tries
 from qlab.scenario import Scenario, named
 from qlab.show import Table
 from qlab.side import Side, Stores
-from qlab.simulation import behave
+from qlab.simulator import behave
 from qlab.trace import Trace
 from qlab.whole import is_whole
 

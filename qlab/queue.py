@@ -190,6 +190,25 @@ class Queue:
         now = self.clock.now()
         return self._dispatch([(name, payload)], now, max(now, moment), connection)[0]
 
+    def dispatcher(self, name: str, payload: Any = None) -> Callable[[float, float], Job]:
+        """Make a function that dispatches the same job again and again; name and payload are checked here, once.
+
+        Args:
+            name: The handler's name.
+            payload: Any JSON value.
+
+        Returns:
+            It takes the moment and from when the job may be reserved, both in seconds, and returns the job.
+        """
+        new = self._new_job(name, payload, 0.0)
+
+        def dispatch(now: float, available_at: float) -> Job:
+            job = self._push([NewJob(self._uids.next(), name, new.body, available_at)], now, None)[0]
+            self.trace.record(now, Kind.DISPATCHED, job.id, name, 0, until=job.available_at)
+            return job
+
+        return dispatch
+
     def dispatch_many(self, jobs: Iterable[tuple[str, Any]], *, delay: float = 0.0) -> list[Job]:
         """Store many jobs, in order, 500 in a transaction so that each write stays short.
 
@@ -204,6 +223,14 @@ class Queue:
         """
         now = self.clock.now()
         return self._dispatch(list(jobs), now, now + duration(delay, "delay"))
+
+    def handler_of(self, name: str) -> Handler | None:
+        """Find the function that is registered as a handler; None where none has this name."""
+        return self._registry.find(name).run if name in self._registry.names else None
+
+    def tries_of(self, name: str) -> int | None:
+        """Tell how many attempts a handler's jobs have: its own rule, or the policy's; None for no limit."""
+        return self._registry.rules(name, self.policy)[0]
 
     # -- work --
 
@@ -509,12 +536,13 @@ class Queue:
 
     # -- life --
 
-    def on(self, driver: Driver | str, *, clock: Clock | None = None) -> "Queue":
+    def on(self, driver: Driver | str, *, clock: Clock | None = None, trace: Trace | None = None) -> "Queue":
         """Make a queue like this one, with its handlers as they are now, on another store.
 
         Args:
             driver: The store, or its address.
             clock: Where the time of jobs comes from; this queue's clock by default.
+            trace: Where to record; a new one by default.
         """
         other = Queue(
             driver,
@@ -523,9 +551,14 @@ class Queue:
             name=self.name,
             context=self.context,
             payload_limit=self.payload_limit,
+            trace=trace,
         )
-        self._registry.copy_to(other._registry)
+        self.copy_handlers(other)
         return other
+
+    def copy_handlers(self, other: "Queue") -> None:
+        """Register this queue's handlers, as they are now, with another."""
+        self._registry.copy_to(other._registry)  # noqa: SLF001 - of the same class
 
     def close(self) -> None:
         """Close the queue and its driver; closing twice is harmless."""

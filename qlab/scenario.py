@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from qlab.clock import duration
 from qlab.faults import Crash, Fault
 from qlab.policy import Policy
+from qlab.workload import Workload
 
 
 class Arrival(NamedTuple):
@@ -82,6 +83,7 @@ class Scenario:
         about: What it shows, in a sentence.
         arrivals: What is dispatched when.
         handlers: How each handler behaves, by its name.
+        workload: What comes beside these arrivals, by chance or as recorded; None for nothing.
         workers: How many workers there are, from 1.
         poll: How many seconds a worker that found nothing waits before it asks again, or a `Poll`; None for a worker
             that wakes as soon as there is a job.
@@ -95,8 +97,8 @@ class Scenario:
     """
 
     name: str
-    arrivals: tuple[Arrival, ...]
-    handlers: Mapping[str, Behaviour]
+    arrivals: tuple[Arrival, ...] = ()
+    handlers: Mapping[str, Behaviour] = field(default_factory=dict)
     about: str = ""
     workers: int = 1
     poll: float | Poll | None = 1.0
@@ -104,8 +106,11 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     policy: Policy = field(default_factory=Policy)
     seed: int = 0
+    workload: Workload | None = None
 
     def __post_init__(self) -> None:
+        for name in ("arrivals", "faults"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
         for name in ("workers", "batch"):
             if isinstance(count := getattr(self, name), bool) or not isinstance(count, int) or count < 1:
@@ -113,8 +118,9 @@ class Scenario:
         if isinstance(self.poll, int | float):
             object.__setattr__(self, "poll", Poll(self.poll))
         named = {arrival.name for arrival in self.arrivals} | {*filter(None, map(handler_of, self.faults))}
-        if unknown := sorted(named - set(self.handlers)):
-            raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(self.handlers)}")
+        there = {*self.handlers, *(self.workload.handlers if self.workload is not None else ())}
+        if there and (unknown := sorted(named - there)):
+            raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(there)}")
 
 
 def handler_of(fault: Fault) -> str | None:

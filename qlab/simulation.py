@@ -1,18 +1,20 @@
-"""A scenario on a real driver, in simulated time."""
+"""A scenario on a real driver, in simulated time, and what it gave."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from qlab.bench import Bench
+from qlab import drivers
 from qlab.clock import SimulatedClock
+from qlab.cost import Cost
 from qlab.driver import Driver, Durability
-from qlab.incidents import Incidents
-from qlab.job import Attempt
 from qlab.queue import Queue
-from qlab.scenario import Behaviour, Scenario
-from qlab.trace import Trace
+from qlab.requests import Requests
+from qlab.scenario import Scenario
+from qlab.simulator import Simulation
+from qlab.trace import Moment, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,12 @@ class Run:
         description: Product, version and settings of the store.
         durability: What the store promises.
         until: When the run ended, in seconds.
+        requests: What clients saw; empty where the workload has none.
+        interrupted: Whether somebody ended it before its end.
+        planned_until: Up to when it was to go, in seconds; `math.inf` until no job was left that would ever be due.
+        cost: What the store's verbs cost; None for nothing.
+        record_polls: Whether a poll that found nothing is an event.
+        queue: The queue, with its handlers; None for a run that was loaded.
     """
 
     trace: Trace
@@ -36,47 +44,154 @@ class Run:
     description: str
     durability: Durability
     until: float
+    requests: Requests = field(default_factory=Requests)
+    interrupted: bool = False
+    planned_until: float = math.inf
+    cost: Cost | None = None
+    record_polls: bool = True
+    queue: Queue | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits that stand for the whole trace: what every plot and report of it shows."""
+        return self.trace.digest()
+
+    def at(self, moment: float) -> Moment:
+        """Rebuild what was where at a moment, in seconds."""
+        return self.trace.at(moment)
+
+    def branch(
+        self,
+        at: float,
+        change: Callable[[Simulation], object] | Mapping[str, Any],
+        *,
+        driver: Driver | str | None = None,
+        until: float | None = None,
+    ) -> "Run":
+        """Go the same way up to a moment, change something there, and go on: two futures from one past.
+
+        Args:
+            at: The moment, in seconds; what happens at it has happened.
+            change: What is done then: a function that is given the `Simulation` (`crash`, `pause`, `dispatch`, …), or
+                the rules that are others from then on, such as `{"retry_after": 20}`.
+            driver: Another empty store, or its address; by default one in memory of the same order.
+            until: Up to when, in seconds; by default as far as this run was to go.
+
+        Returns:
+            The other run; up to the moment its trace is this one's.
+
+        Raises:
+            ValueError: The moment is not in the run, its handlers are not known any more, or the past does not repeat.
+        """
+        if not 0 <= at <= self.until:
+            raise ValueError(f"at is {at!r}: the run goes from 0 to {self.until} s")
+        if self.queue is None and (own := sorted(_own_names(self))):
+            raise ValueError(f"the handlers of {', '.join(map(repr, own))} are not saved with a run: simulate it again")
+        address = driver or ("memory://?order=arrival" if self.order == "arrival" else "memory://")
+        with _queue(address, self.scenario, "branch") as there:
+            if self.queue is not None:
+                self.queue.copy_handlers(there)
+            simulation = Simulation(there, self.scenario, cost=self.cost, record_polls=self.record_polls)
+            simulation.run(at, progress=False)
+            _check_past(simulation, self, at)
+            if isinstance(change, Mapping):
+                simulation.change(**change)
+            else:
+                change(simulation)
+            last = self.planned_until if until is None else until
+            return _result(simulation, last, interrupted=simulation.run(last))
 
     def __repr__(self) -> str:
-        return f"<Run of {self.scenario.name!r} (seed {self.scenario.seed}) on {self.description}: {self.trace!r}>"
+        how = f", interrupted at {self.until:g} s" if self.interrupted else ""
+        return f"<Run of {self.scenario.name!r} (seed {self.scenario.seed}) on {self.description}: {self.trace!r}{how}>"
 
 
-def simulate(driver: Driver, scenario: Scenario, *, until: float = math.inf, name: str = "simulation") -> Run:
-    """Run a scenario on a driver in simulated time; the driver's calls take none of it.
+def simulate(
+    queue: Queue | Driver | str,
+    scenario: Scenario | None = None,
+    *,
+    until: float = math.inf,
+    cost: Cost | None = None,
+    progress: bool | Callable[[float], object] | None = None,
+    record_polls: bool = True,
+    name: str = "simulation",
+    **stated: Any,
+) -> Run:
+    """Run a scenario on a driver in simulated time.
 
     Args:
-        driver: The store, to which nothing was dispatched yet; the scenario's jobs go into a queue of it.
+        queue: A queue whose clock is a `SimulatedClock`, with handlers of your own if you like; or a store, or its
+            address, to which nothing was dispatched yet: it gets a queue of this name.
         scenario: What happens.
         until: When to stop, in seconds; by default when no job is left that will ever be due.
-        name: The queue's name.
+        cost: What the store's verbs cost; by default they take no time.
+        progress: Whether there is a bar; by default for a run that takes a while, in a terminal or a notebook. Or a
+            function that is told, from time to time, what share of the run is over (0 to 1; NaN where nobody knows).
+        record_polls: Whether a poll that finds nothing is an event.
+        name: The queue's name, where one is made.
+        stated: The fields of a `Scenario`, instead of one: `workers=4, workload=…, faults=…, seed=…`.
 
     Returns:
-        The run; equal scenarios give equal traces on every driver that keeps the contract's order.
+        The run; equal scenarios give equal traces on every driver that keeps the contract's order. A Ctrl-C ends it and
+        keeps what is there.
+
+    Raises:
+        TypeError: There is both a scenario and one of its fields, or a field that no scenario has.
+        ValueError: The queue's clock is no simulated one, or the scenario does not fit the store.
     """
-    clock = SimulatedClock()
-    queue = Queue(driver, policy=scenario.policy, clock=clock, name=name)
-    for handler, behaviour in scenario.handlers.items():
-        queue.handler(handler)(behave(behaviour))
-    bench = Bench(
-        queue,
-        clock,
-        workers=scenario.workers,
-        poll=scenario.poll,
-        seed=scenario.seed,
-    )
-    Incidents(bench, scenario.faults, seed=scenario.seed, restart=lambda _: None)
-    for arrival in scenario.arrivals:
-        bench.arrive(arrival)
-    bench.run(until)
-    return Run(queue.trace, scenario, driver.name, driver.order, driver.description, driver.durability, clock.now())
+    chosen = _scenario(queue, scenario, name, stated)
+    with _queue(queue, chosen, name) as there:
+        simulation = Simulation(there, chosen, cost=cost, record_polls=record_polls)
+        return _result(simulation, until, interrupted=simulation.run(until, progress=progress))
 
 
-def behave(behaviour: Behaviour) -> Callable[[Attempt], Iterator[float]]:
-    """Make the handler that behaves as a scenario says."""
+def _scenario(queue: Queue | Driver | str, scenario: Scenario | None, name: str, stated: dict[str, Any]) -> Scenario:
+    """Take the scenario, or make it of its fields."""
+    there = [field.name for field in fields(Scenario)]
+    if unknown := sorted(set(stated) - {*there}):
+        raise TypeError(f"simulate takes no {unknown[0]!r}: use the fields of a Scenario, {', '.join(there)}")
+    if scenario is None:
+        rules = {"policy": queue.policy} if isinstance(queue, Queue) else {}
+        return Scenario(**({"name": name} | rules | stated))
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"scenario is {scenario!r}: use a Scenario, or named({scenario!r})")
+    if stated:
+        raise TypeError(f"there is a scenario, and {', '.join(sorted(stated))} beside it: use replace(scenario, …)")
+    return scenario
 
-    def run(job: Attempt) -> Iterator[Any]:
-        yield behaviour.seconds + (behaviour.late_by if job.number == 1 else 0.0)
-        if behaviour.fails is None or job.number <= behaviour.fails:
-            raise RuntimeError(behaviour.error)
 
-    return run
+def _queue(queue: Queue | Driver | str, scenario: Scenario, name: str) -> AbstractContextManager[Queue]:
+    """Take the queue, or make one, which closes with its store where that was opened for it."""
+    if isinstance(queue, Queue):
+        queue.policy = scenario.policy
+        return nullcontext(queue)
+    driver = drivers.open(queue) if isinstance(queue, str) else queue
+    made = Queue(driver, policy=scenario.policy, clock=SimulatedClock(), name=name)
+    return made if isinstance(queue, str) else nullcontext(made)
+
+
+def _result(simulation: Simulation, until: float, *, interrupted: bool) -> Run:
+    """Tell what has happened."""
+    driver = simulation.given.driver
+    return Run(
+        simulation.queue.trace, simulation.scenario, driver.name, driver.order, driver.description, driver.durability,
+        simulation.queue.clock.now(), simulation.requests, interrupted, until, simulation.cost,
+        simulation.record_polls, simulation.given,
+    )  # fmt: skip
+
+
+def _own_names(run: Run) -> set[str]:
+    """Tell which handlers of a run are neither a scenario's nor its workload's."""
+    workload = run.scenario.workload
+    stated = {*run.scenario.handlers, *(workload.handlers if workload is not None else ())}
+    return {event.name for event in run.trace if event.name} - stated
+
+
+def _check_past(simulation: Simulation, run: Run, at: float) -> None:
+    """Refuse to go on from a past that is another."""
+    for place, event in enumerate(simulation.queue.trace):
+        if place >= len(run.trace) or run.trace[place] != event:
+            raise ValueError(
+                f"up to {at:g} s the run does not repeat: event {place} is {event.says!r} now. Handlers that depend on "
+                "more than their job, or a store that was not empty, are no scenario"
+            )

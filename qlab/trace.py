@@ -42,6 +42,7 @@ class Kind(StrEnum):
     RESUMED = "resumed"
     RESTARTED = "restarted"
     LOST = "lost"
+    REJECTED = "rejected"
 
 
 _KINDS = tuple(Kind)
@@ -107,6 +108,7 @@ class Event(NamedTuple):
             Kind.PAUSED: f"{worker} was paused {hand}",
             Kind.RESUMED: f"{worker} resumed {hand}",
             Kind.LOST: f"{who} is lost",
+            Kind.REJECTED: f"a job ({self.name}) was rejected: the system was full",
             Kind.RESTARTED: f"the {self.detail or 'process'} was restarted",
         }[self.kind]
         return f"{told} ({self.detail})" if self.detail and self.kind is not Kind.RESTARTED else told

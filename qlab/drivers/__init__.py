@@ -125,13 +125,20 @@ def on_server(server: EmbeddedServer, *, layout: str = "zset", options: dict[str
     """
     options = options or {}
     failed_jobs = _absolute(options.get("failed_jobs", f"sqlite:///{quote(str(server.folder))}/failed_jobs.db"))
+
+    def restart_server() -> None:
+        server.kill()
+        server.restart()
+
     try:
-        return _connect(
+        driver = _connect(
             server.url, options | {"prefix": options.get("prefix", "qlab")}, layout, failed_jobs, server.close
         )
     except BaseException:
         server.close()
         raise
+    driver.restart_server = restart_server
+    return driver
 
 
 def _connect(

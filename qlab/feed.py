@@ -1,0 +1,263 @@
+"""A workload, fed to workers in simulated time: when jobs come, how long they take, who waits for them."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from qlab.arrivals import Closed
+from qlab.clock import us
+from qlab.engine import Act, Engine
+from qlab.errors import DriverUnavailable
+from qlab.failures import Never
+from qlab.job import Attempt, Job, Reservation
+from qlab.outcome import Completed, Failed, Outcome
+from qlab.recording import Recorded, RecordedJob
+from qlab.requests import Requests
+from qlab.steps import Ended
+from qlab.streams import Streams
+from qlab.trace import Kind
+from qlab.workload import Workload
+
+_DONE = Ended()
+_AGAIN = 1.0  # seconds; until a job comes again to a store that did not answer
+_PUT_OFF = Job(0, "", "", "", "", 0, 0.0, 0.0)
+
+
+class _Asked(NamedTuple):
+    """A client's job: which request it is for, and how many times the client has asked."""
+
+    request: int
+    asked: int
+    name: str
+
+
+def stand_in(_: Attempt) -> None:
+    """Do nothing: what a job of a workload takes, and whether it fails, is drawn."""
+
+
+class Feed:
+    """Plans a workload's arrivals on an engine, and tells it how long attempts take and how they end.
+
+    Args:
+        engine: The workers; a name without a handler in their queue gets one that does nothing.
+        workload: What comes.
+        seed: Where chance starts.
+        requests: Where it is written down what clients saw.
+    """
+
+    def __init__(self, engine: Engine, workload: Workload, *, seed: int, requests: Requests) -> None:
+        self._engine = engine
+        self._queue = engine.queue
+        self._workload = workload
+        self._requests = requests
+        self._streams = Streams(seed)
+        self._left = workload.jobs
+        self._depth = 0
+        self._service: dict[int, int] = {}
+        self._clients: dict[int, _Asked] = {}
+        self._thinking: dict[int, int] = {}
+        self._purse = workload.clients.budget.purse() if workload.clients and workload.clients.budget else None
+        self._names = workload.namer(self._streams.of("names"))
+        for name in workload.handlers:
+            if self._queue.handler_of(name) is None:
+                self._queue.handler(name)(stand_in)
+        self._prepare(Random(f"{seed} repeats"))
+        engine.service, engine.ending, engine.settled = self._takes, self._ends, self._settled
+        self._begin()
+
+    @property
+    def share(self) -> float:
+        """What share of the arrivals has come; NaN where they have no end."""
+        jobs = self._workload.jobs
+        return math.nan if jobs is None or self._left is None else 1 - self._left / jobs
+
+    def lose(self, jobs: Sequence[int]) -> None:
+        """Hear that the store has lost jobs."""
+        for job in jobs:
+            self._depth -= 1
+            self._service.pop(job, None)
+            if (client := self._thinking.pop(job, None)) is not None:
+                self._let_think(client)
+
+    def _prepare(self, repeats: Random) -> None:
+        """Find out about each name once what is asked for each job."""
+        first, self._first, self._again = self._streams.of("services"), {}, {}
+        self._fails: dict[str, Callable[[int, Random], bool] | None] = {}
+        self._called: set[str] = set()
+        self._tries: dict[str, int | None] = {}
+        self._dispatch: dict[str, Callable[[float, float], Job]] = {}
+        for name in self._workload.handlers:
+            run, failures = self._queue.handler_of(name), self._workload.failures_of(name)
+            if not inspect.isgeneratorfunction(run):
+                self._first[name] = self._workload.service_of(name).sampler(first)
+                self._again[name] = self._workload.service_of(name).sampler(repeats)
+            if run is not stand_in:
+                self._called.add(name)
+            self._fails[name] = None if isinstance(failures, Never) else failures.fails
+            self._tries[name] = self._queue.tries_of(name)
+            self._dispatch[name] = self._queue.dispatcher(name)
+        self._failures = self._streams.of("failures")
+
+    # -- arrivals --
+
+    def _begin(self) -> None:
+        arrivals, engine = self._workload.arrivals, self._engine
+        if isinstance(arrivals, Closed):
+            engine.coming += 1  # its clients never go
+            self._think = arrivals.think.sampler(self._streams.of("clients"))
+            for client in range(arrivals.clients):
+                self._let_think(client)
+        elif isinstance(arrivals, Recorded):
+            for job in arrivals.jobs[: self._left]:
+                engine.coming += 1
+                engine.plan(job.at, self._come, job)
+        else:
+            engine.coming += 1
+            self._next(arrivals.moments(self._streams.of("arrivals")))
+
+    def _next(self, moments: Iterator[float]) -> None:
+        moment = next(moments, None) if self._left is None or self._left > 0 else None
+        if moment is None:
+            self._engine.coming -= 1
+            return
+        if self._left is not None:
+            self._left -= 1
+        self._engine.plan(moment, self._arrive, moments)
+
+    def _arrive(self, moments: Iterator[float], serial: int) -> None:
+        self._next(moments)
+        self._engine.coming += 1
+        self._come(RecordedJob(0.0, self._names()), serial)
+
+    def _come(self, job: RecordedJob, _: int) -> None:
+        """Let a job come, or a client with a request for one; it comes again where the store does not answer."""
+        if self._workload.clients is not None:
+            request = self._requests.begin(us(self._engine.now))
+            self._ask(_Asked(request, 1, job.name or self._names()), 0)
+        elif self._dispatch_or_put_off(job, self._come) is not _PUT_OFF:
+            self._engine.coming -= 1
+
+    def _dispatch_or_put_off(self, job: RecordedJob, again: Act, what: Any = None) -> Job | None:
+        """Dispatch a job, unless the system is full; where the store does not answer, plan another try.
+
+        Returns:
+            The job; None where it was rejected, `_PUT_OFF` where it will be tried again.
+        """
+        engine, name = self._engine, job.name or self._names()
+        what = job if what is None else what
+        if (opens := engine.opens_at()) > engine.now:
+            engine.plan(opens, again, what)
+            return _PUT_OFF
+        if self._workload.capacity is not None and self._depth >= self._workload.capacity:
+            self._queue.trace.record(engine.now, Kind.REJECTED, name=name)
+            return None
+        dispatch = self._dispatch[name] if job.payload is None else self._queue.dispatcher(name, job.payload)
+        try:
+            made = engine.push(dispatch, engine.now + job.delay)
+        except DriverUnavailable:
+            engine.plan(engine.now + _AGAIN, again, what)
+            return _PUT_OFF
+        self._depth += 1
+        if job.service is not None:
+            self._service[made.id] = us(job.service)
+        elif name in self._first:
+            self._service[made.id] = self._first[name]()
+        return made
+
+    # -- closed --
+
+    def _let_think(self, client: int) -> None:
+        self._engine.plan(self._engine.now + self._think() / 1_000_000, self._ask_after_thinking, client)
+
+    def _ask_after_thinking(self, client: int, _: int) -> None:
+        if self._left == 0:
+            self._engine.coming = 0
+            return
+        job = self._dispatch_or_put_off(RecordedJob(0.0, self._names()), self._ask_after_thinking, client)
+        if job is _PUT_OFF:
+            return
+        if self._left is not None:
+            self._left -= 1
+        if job is None:
+            self._let_think(client)
+        else:
+            self._thinking[job.id] = client
+
+    # -- clients --
+
+    def _ask(self, asked: _Asked, _: int) -> None:
+        clients = self._workload.clients
+        job = self._dispatch_or_put_off(RecordedJob(0.0, asked.name), self._ask, asked)
+        if job is _PUT_OFF:
+            return
+        self._requests.ask(asked.request)
+        if job is None or clients is None:
+            self._ask_again(asked)
+            return
+        self._clients[job.id] = asked
+        self._engine.plan(self._engine.now + clients.timeout, self._time_out, job.id)
+
+    def _time_out(self, job: int, _: int) -> None:
+        asked = self._clients.pop(job, None)
+        if asked is not None:
+            self._ask_again(asked)
+
+    def _ask_again(self, asked: _Asked) -> None:
+        clients = self._workload.clients
+        if clients is None or asked.asked >= clients.attempts or (self._purse is not None and not self._purse.spend()):
+            self._requests.give_up(asked.request, us(self._engine.now))
+            self._engine.coming -= 1
+            return
+        wait = clients.wait(asked.asked, self._streams.of("jitter"))
+        self._engine.plan(self._engine.now + wait, self._ask, asked._replace(asked=asked.asked + 1))
+
+    # -- attempts --
+
+    def _takes(self, held: Reservation) -> int | None:
+        """Tell how many microseconds an attempt takes; None where its handler tells it, or none is to be run."""
+        job = held.job
+        again = self._again.get(job.name)
+        tries = self._tries.get(job.name)
+        if again is None or (tries is not None and job.attempts > tries):
+            return None
+        first = self._service.get(job.id)
+        if first is not None and (job.attempts == 1 or not self._workload.redraw or self._is_recorded):
+            return first
+        return again()
+
+    @property
+    def _is_recorded(self) -> bool:
+        return isinstance(self._workload.arrivals, Recorded)
+
+    def _ends(self, held: Reservation) -> Ended | None:
+        """Tell how an attempt ends; None where its handler is to be called."""
+        name = held.job.name
+        fails = self._fails.get(name)
+        if fails is not None and fails(held.job.attempts, self._failures):
+            return Ended(error=RuntimeError("the workload has this attempt fail"))
+        return None if name in self._called or name not in self._fails else _DONE
+
+    def _settled(self, held: Reservation, outcome: Outcome) -> None:
+        if not isinstance(outcome, Completed | Failed):
+            return
+        job = held.job.id
+        self._depth -= 1
+        self._service.pop(job, None)
+        if self._clients:
+            self._answer(job, isinstance(outcome, Completed))
+        if self._thinking and (client := self._thinking.pop(job, None)) is not None:
+            self._let_think(client)
+
+    def _answer(self, job: int, done: bool) -> None:
+        asked = self._clients.pop(job, None)
+        if asked is None:
+            return
+        if not done:
+            self._ask_again(asked)
+            return
+        self._requests.answer(asked.request, us(self._engine.now))
+        self._engine.coming -= 1
+        if self._purse is not None:
+            self._purse.earn()

@@ -1,0 +1,189 @@
+"""A scenario while it runs, in simulated time."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from qlab.clock import NEVER, SimulatedClock, us
+from qlab.cost import Cost
+from qlab.drivers.troubled import Troubled
+from qlab.engine import Engine
+from qlab.faults import Restart
+from qlab.feed import Feed
+from qlab.incidents import IN_STORE, Incidents
+from qlab.interrupts import first_interrupt
+from qlab.job import Attempt
+from qlab.losses import Losses
+from qlab.progress import Bar, bar
+from qlab.queue import Queue
+from qlab.requests import Requests
+from qlab.scenario import Arrival, Behaviour, Scenario
+from qlab.seat import Seat
+from qlab.trace import Kind
+
+_AT_ONCE = 4096  # how many things happen between two looks at a bar and at an interrupt
+
+
+class Simulation:
+    """A scenario while it runs: what `Run.branch` hands to those who change something.
+
+    Args:
+        queue: The queue, on a simulated clock.
+        scenario: What happens.
+        cost: What the store's verbs cost.
+        record_polls: Whether a poll that finds nothing is an event.
+
+    Attributes:
+        queue: The queue.
+        scenario: What happens.
+        requests: What clients saw.
+        given: The queue as it was given, which knows nothing of troubles of its store.
+        cost: What the store's verbs cost.
+        record_polls: Whether a poll that finds nothing is an event.
+    """
+
+    def __init__(
+        self, queue: Queue, scenario: Scenario, *, cost: Cost | None = None, record_polls: bool = True
+    ) -> None:
+        clock = queue.clock
+        if not isinstance(clock, SimulatedClock):
+            raise ValueError(f"the queue's clock is {clock!r}: use Queue(…, clock=SimulatedClock())")
+        store = [fault for fault in scenario.faults if isinstance(fault, IN_STORE)]
+        self.given = queue
+        self.queue = queue if not store else queue.on(Troubled(queue.driver, store), trace=queue.trace)
+        self.scenario = scenario
+        self.requests = Requests()
+        self.cost, self.record_polls = cost, record_polls
+        self._losses: Losses | None = None
+        self._check_restarts()
+        for handler, behaviour in scenario.handlers.items():
+            self.queue.handler(handler)(behave(behaviour))
+        self._engine = Engine(
+            self.queue,
+            clock,
+            workers=scenario.workers,
+            poll=scenario.poll,
+            batch=scenario.batch,
+            seed=scenario.seed,
+            cost=cost,
+            tell_misses=record_polls,
+        )
+        Incidents(self._engine, scenario.faults, seed=scenario.seed, restart=self._restart)
+        for arrival in scenario.arrivals:
+            self._engine.coming += 1
+            self._engine.plan(arrival.at, self._arrive, arrival)
+        self._feed: Feed | None = None
+        if scenario.workload is not None:
+            self._feed = Feed(self._engine, scenario.workload, seed=scenario.seed, requests=self.requests)
+
+    @property
+    def now(self) -> float:
+        """The present moment, in seconds."""
+        return self._engine.now
+
+    @property
+    def workers(self) -> tuple[Seat, ...]:
+        """The workers' places, with what they hold."""
+        return tuple(self._engine.seats)
+
+    def run(self, until: float = math.inf, *, progress: bool | Callable[[float], object] | None = None) -> bool:
+        """Let time go by up to a moment, in seconds.
+
+        Returns:
+            Whether somebody ended it before.
+        """
+        last = NEVER if until == math.inf else us(until)
+        stopped: list[bool] = []
+        engine = self._engine
+        engine.begin()
+        with first_interrupt(lambda: stopped.append(True)), bar(progress) as told:
+            while not stopped and engine.go(last, _AT_ONCE):
+                self._tell(told, until)
+        engine.end()
+        if until != math.inf and not stopped:
+            engine.clock.advance_to(max(engine.clock.now(), until))
+        return bool(stopped)
+
+    # -- what a branch may change --
+
+    def dispatch(self, name: str, payload: Any = None, *, delay: float = 0.0) -> None:
+        """Dispatch one more job now, which may be reserved so many seconds later."""
+        self._arrive(Arrival(self.now, name, payload, delay), 0, planned=False)
+
+    def crash(self, worker: int) -> None:
+        """Let a worker vanish, by its number from 1, with what it holds."""
+        self._engine.crash(self._seat(worker))
+
+    def pause(self, worker: int, seconds: float) -> None:
+        """Let a worker stand still for so many seconds."""
+        seat = self._seat(worker)
+        self._engine.pause(seat)
+        self._engine.plan(self.now + seconds, lambda *_: self._engine.resume(seat, shifted=seconds))
+
+    def stop(self, worker: int) -> None:
+        """Tell a worker to stop: it finishes what it holds and takes no further job."""
+        self._engine.stop(self._seat(worker))
+
+    def change(self, **rules: Any) -> None:
+        """Change the queue's rules (`tries`, `backoff`, `retry_after`, …); reservations that are held keep theirs."""
+        self.queue.policy = replace(self.queue.policy, **rules)
+
+    # -- inside --
+
+    def _seat(self, worker: int) -> Seat:
+        if isinstance(worker, bool) or not isinstance(worker, int) or not 1 <= worker <= len(self._engine.seats):
+            raise ValueError(f"worker is {worker!r}: there are 1 to {len(self._engine.seats)}")
+        return self._engine.seats[worker - 1]
+
+    def _arrive(self, arrival: Arrival, _: int, *, planned: bool = True) -> None:
+        self._engine.coming -= planned
+        dispatch = self.queue.dispatcher(arrival.name, arrival.payload)
+        self._engine.push(dispatch, self.now + arrival.delay)
+
+    def _tell(self, told: Bar, until: float) -> None:
+        if until != math.inf:
+            told.show(self.now / until)
+        elif self._feed is not None:
+            told.show(self._feed.share)
+        else:
+            told.show(math.nan)
+
+    def _check_restarts(self) -> None:
+        for fault in self.scenario.faults:
+            if isinstance(fault, Restart) and fault.what == "server" and self.queue.driver.store.restart_server is None:
+                raise ValueError(
+                    f"{fault} needs a server of its own, this store is {self.given.driver}: use redis+embedded://"
+                )
+            self._losses = Losses(self.queue.trace) if isinstance(fault, Restart) else self._losses
+
+    def _restart(self, fault: Restart) -> None:
+        """Restart the workers' process, or the store's server; what was kept in memory only is lost."""
+        engine, driver = self._engine, self.queue.driver.store
+        if fault.what == "process":
+            for seat in engine.seats:
+                if seat.held is not None:
+                    engine.crash(seat)
+            if driver.url.startswith(("memory:", "sqlite:///:memory:")):
+                driver.clear(self.queue.name, now=self.now)
+                driver.forget(self.queue.name, driver.failed_ids(self.queue.name))
+        elif driver.restart_server is not None:
+            driver.restart_server()
+        self.queue.trace.record(self.now, Kind.RESTARTED, detail=fault.what)
+        if self._losses is not None:
+            forgets = fault.what == "process" and driver.url.startswith(("memory:", "sqlite:///:memory:"))
+            lost = self._losses.look(self.queue, failed=forgets)
+            self._losses.record(lost, self.now)
+            if self._feed is not None:
+                self._feed.lose(lost)
+
+
+def behave(behaviour: Behaviour) -> Callable[[Attempt], Iterator[float]]:
+    """Make the handler that behaves as a scenario says."""
+
+    def run(job: Attempt) -> Iterator[Any]:
+        yield behaviour.seconds + (behaviour.late_by if job.number == 1 else 0.0)
+        if behaviour.fails is None or job.number <= behaviour.fails:
+            raise RuntimeError(behaviour.error)
+
+    return run

@@ -5,11 +5,14 @@ No uid and no token stands in a trace, so equal seeds give equal traces, byte fo
 
 import hashlib
 import math
+import struct
+import sys
 import threading
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from qlab.clock import from_us, us
@@ -44,10 +47,19 @@ class Kind(StrEnum):
     LOST = "lost"
     REJECTED = "rejected"
 
+    __hash__ = str.__hash__  # an enumeration's own is slow, and each event looks its number up
+
 
 _KINDS = tuple(Kind)
-_CODES = {kind: code for code, kind in enumerate(_KINDS)}
-_NOTHING = -(2**62)
+CODES = {kind: code for code, kind in enumerate(_KINDS)}
+"""The number of each kind, as a trace's columns keep it: its place in `tuple(Kind)`."""
+NOTHING = -(2**62)
+"""What stands in a trace's columns where there is no job or no time."""
+
+_ROW = struct.Struct("=qqqqIIIIB7x")
+_WORD = _ROW.size // 8
+_AT_ONCE = 4_096  # rows that wait to become columns
+_TEXTS = ("name", "worker", "detail")
 _SETTLES = {Kind.COMPLETED: JobState.DONE, Kind.FAILED: JobState.FAILED, Kind.LOST: JobState.LOST}
 _APPEARS = (Kind.RESERVED, Kind.RELEASED, Kind.RECOVERED, Kind.COMPLETED, Kind.FAILED)
 
@@ -225,15 +237,19 @@ class Difference(NamedTuple):
 class Trace:
     """Events in the order in which they happened; safe to record from several threads.
 
-    About 57 bytes an event: text is kept once.
+    About 52 bytes an event: text is kept once.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self._at, self._since, self._until, self._job = array("q"), array("q"), array("q"), array("q")
-        self._kind = array("B")
+        self._at, self._job, self._since, self._until = array("q"), array("q"), array("q"), array("q")
         self._name, self._attempt, self._worker, self._detail = array("I"), array("I"), array("I"), array("I")
-        times = self._at, self._kind, self._job, self._attempt, self._since, self._until
-        self._columns = (*times, self._name, self._worker, self._detail)
+        self._kind = array("B")
+        self._columns = {
+            "at": self._at, "kind": self._kind, "job": self._job, "name": self._name, "attempt": self._attempt,
+            "worker": self._worker, "since": self._since, "until": self._until, "detail": self._detail,
+        }  # fmt: skip
+        self._kept = 0
+        self._rows: list[bytes] = []
         self._texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
         self._lock = threading.Lock()
@@ -254,29 +270,83 @@ class Trace:
         detail: str = "",
     ) -> None:
         """Add an event; its fields are those of `Event`, times in seconds."""
-        told = (
+        self.record_us(
             us(at),
-            _CODES[kind],
-            _NOTHING if job is None else job,
+            CODES[kind],
+            NOTHING if job is None else job,
+            name,
             attempt,
-            _NOTHING if since is None else us(since),
-            _NOTHING if until is None else us(until),
+            worker,
+            NOTHING if since is None else us(since),
+            NOTHING if until is None else us(until),
+            detail,
         )
-        with self._lock:
-            row = (*told, self._code(name), self._code(worker), self._code(detail))
-            if len(self._at) != len(self._detail):
-                self._mend()
-            try:
-                for column, value in zip(self._columns, row, strict=True):
-                    column.append(value)
-            except BaseException:
-                self._mend()
-                raise
 
-    def _mend(self) -> None:
-        """Drop what was recorded in part: by an interrupt, or of a value that no column takes."""
-        for column in self._columns:
-            del column[len(self._detail) :]
+    def record_us(
+        self,
+        at: int,
+        code: int,
+        job: int,
+        name: str,
+        attempt: int,
+        worker: str,
+        since: int = NOTHING,
+        until: int = NOTHING,
+        detail: str = "",
+    ) -> None:
+        """Add an event as the columns keep it: for whoever records many.
+
+        Args:
+            at: When, in microseconds.
+            code: What happened, as its number in `CODES`.
+            job: The job's id; `NOTHING` for none.
+            name: The handler's name.
+            attempt: Which attempt.
+            worker: Who did it.
+            since: As in `Event`, in microseconds; `NOTHING` for none.
+            until: As in `Event`, in microseconds; `NOTHING` for none.
+            detail: As in `Event`.
+        """
+        codes, rows = self._codes, self._rows
+        try:
+            row = _ROW.pack(at, job, since, until, codes[name], attempt, codes[worker], codes[detail], code)
+        except KeyError:
+            for text in (name, worker, detail):
+                self._number(text)
+            self.record_us(at, code, job, name, attempt, worker, since, until, detail)
+            return
+        except struct.error as error:
+            raise ValueError(f"job {job!r}, attempt {attempt!r} at {at!r} µs cannot be recorded: {error}") from error
+        rows.append(row)  # in one step, so that neither a thread nor an interrupt comes between
+        if len(rows) >= _AT_ONCE:
+            with self._lock:
+                self._move()
+
+    def _number(self, text: str) -> None:
+        with self._lock:
+            if text not in self._codes:
+                self._texts.append(text)
+                self._codes[text] = len(self._texts) - 1
+
+    def _move(self) -> None:
+        """Make columns of the rows, with the lock held; what an interrupted move has left behind them is dropped."""
+        columns, kept, rows = self._columns.values(), self._kept, self._rows
+        if any(len(column) != kept for column in columns):
+            for column in columns:
+                del column[kept:]
+        if not rows:
+            return
+        count = len(rows)
+        block = memoryview(b"".join(rows[:count]))
+        longs, ints, bytes_ = block.cast("q"), block.cast("I"), block
+        for place, column in enumerate((self._at, self._job, self._since, self._until)):
+            column.frombytes(longs[place::_WORD].tobytes())
+        for place, column in enumerate((self._name, self._attempt, self._worker, self._detail), 8):
+            column.frombytes(ints[place :: _WORD * 2].tobytes())
+        self._kind.frombytes(bytes_[48 :: _ROW.size].tobytes())
+        kept += count
+        del rows[:count]
+        self._kept = kept  # no call stands between this line and the last: both happen, or neither
 
     def columns(self) -> "tuple[dict[str, array[int]], list[str]]":
         """Give copies of the columns, and the texts that name, worker and detail are numbers of.
@@ -287,8 +357,8 @@ class Trace:
             texts.
         """
         with self._lock:
-            names = ("at", "kind", "job", "name", "attempt", "worker", "since", "until", "detail")
-            return {name: getattr(self, "_" + name)[: len(self)] for name in names}, list(self._texts)
+            self._move()
+            return {name: column[:] for name, column in self._columns.items()}, list(self._texts)
 
     def at(self, moment: float) -> Moment:
         """Rebuild what was where at a moment, in seconds: every event of that moment or an earlier one has happened."""
@@ -301,39 +371,49 @@ class Trace:
 
     def difference(self, other: "Trace") -> Difference | None:
         """Find the first event in which two traces differ; None where they are the same."""
-        for i in range(max(len(self), len(other))):
-            left = self[i] if i < len(self) else None
-            right = other[i] if i < len(other) else None
-            if left != right:
-                return Difference(i, left, right)
-        return None
+        (mine, texts), (theirs, others) = self.columns(), other.columns()
+        numbers = {text: number for number, text in enumerate(texts)}
+        _renumber(theirs, {code: numbers.setdefault(text, len(numbers)) for code, text in enumerate(others)})
+
+        shared, longest = sorted((len(mine["at"]), len(theirs["at"])))
+        place, differs = 0, shared
+        while place < differs:  # what lies before `place` is equal
+            middle = (place + differs + 1) // 2
+            if all(mine[name][place:middle] == theirs[name][place:middle] for name in mine):
+                place = middle
+            else:
+                differs = middle - 1
+        if place == longest:
+            return None
+        left, right = (trace[place] if place < len(trace) else None for trace in (self, other))
+        return Difference(place, left, right)
 
     def digest(self) -> str:
         """Give 16 hexadecimal digits that stand for the whole trace: equal traces have equal ones."""
-        hashed = hashlib.sha256()
-        for event in self:
-            hashed.update(repr(tuple(event)).encode())
+        columns, texts = self.columns()
+        # Numbers of texts tell in which order threads came to record, so they are given anew in the order of events.
+        rows = zip(*(columns[name] for name in _TEXTS), strict=True)
+        used = list(dict.fromkeys(chain((0,), chain.from_iterable(rows))))
+        _renumber(columns, {code: number for number, code in enumerate(used)})
+        hashed = hashlib.sha256(repr([len(columns["at"]), *(texts[code] for code in used)]).encode())
+        for column in columns.values():
+            if sys.byteorder == "big":
+                column.byteswap()
+            hashed.update(column)
         return hashed.hexdigest()[:16]
 
     def __len__(self) -> int:
-        return len(self._detail)
+        with self._lock:
+            return self._kept + len(self._rows)
 
     def __iter__(self) -> Iterator[Event]:
-        return (self[i] for i in range(len(self)))
+        columns, texts = self.columns()
+        return (_event(row, texts) for row in zip(*columns.values(), strict=True))
 
     def __getitem__(self, index: int) -> Event:
-        job, texts = self._job[index], self._texts
-        return Event(
-            from_us(self._at[index]),
-            _KINDS[self._kind[index]],
-            None if job == _NOTHING else job,
-            texts[self._name[index]],
-            self._attempt[index],
-            texts[self._worker[index]],
-            _seconds(self._since[index]),
-            _seconds(self._until[index]),
-            texts[self._detail[index]],
-        )
+        with self._lock:
+            self._move()
+            return _event([column[index] for column in self._columns.values()], self._texts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trace) and self.difference(other) is None
@@ -350,13 +430,28 @@ class Trace:
         caption = f"{len(self)} events" + (f", the last {shown}" if first else "")
         return table_html(("at", "event", "what happened"), rows, caption)
 
-    def _code(self, text: str) -> int:
-        code = self._codes.get(text)
-        if code is None:
-            code = self._codes[text] = len(self._texts)
-            self._texts.append(text)
-        return code
+
+def _event(row: Sequence[int], texts: Sequence[str]) -> Event:
+    at, kind, job, name, attempt, worker, since, until, detail = row
+    return Event(
+        from_us(at),
+        _KINDS[kind],
+        None if job == NOTHING else job,
+        texts[name],
+        attempt,
+        texts[worker],
+        _seconds(since),
+        _seconds(until),
+        texts[detail],
+    )
+
+
+def _renumber(columns: "dict[str, array[int]]", anew: Mapping[int, int]) -> None:
+    """Give the texts of columns other numbers."""
+    if any(number != code for code, number in anew.items()):
+        for name in _TEXTS:
+            columns[name] = array("I", map(anew.__getitem__, columns[name]))
 
 
 def _seconds(microseconds: int) -> float | None:
-    return None if microseconds == _NOTHING else from_us(microseconds)
+    return None if microseconds == NOTHING else from_us(microseconds)

@@ -1,19 +1,22 @@
 """A person at the keyboard, and a queue that another thread closes: nothing is torn, stranded or crashed."""
 
+import itertools
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ONE_OF_EACH, QUEUE, STAGED, new, only, push, snapshot, take
+from interrupted import Interrupt
 from verbs import assert_sound
 
 from qlab import Queue, drivers
 from qlab.driver import Counts, Driver, Statement
 from qlab.errors import QueueClosed, ReplyLost
-from qlab.trace import Kind, Trace
+from qlab.trace import Event, Kind, Trace
 
 
 class Interrupting:
@@ -42,6 +45,23 @@ def test_an_event_torn_by_an_interrupt_in_the_clean_up_is_dropped_with_the_next(
     assert {len(column) for column in trace.columns()[0].values()} == {1}
     trace.record(3.0, Kind.COMPLETED, 1, "A")
     assert [(event.at, event.kind) for event in trace] == [(1.0, "dispatched"), (3.0, "completed")]
+
+
+def test_ctrl_c_at_any_place_of_recording_and_reading_loses_no_event_and_doubles_none() -> None:
+    told = [Event(float(at), Kind.DISPATCHED, at, f"A{at}", until=float(at)) for at in range(4)]
+    for place in itertools.count():
+        trace, interrupt = Trace(told[:3]), Interrupt(place)
+        with suppress(KeyboardInterrupt):
+            sys.settrace(interrupt)
+            trace.record(*told[3])
+            trace.columns()
+        sys.settrace(None)
+        assert list(trace) in (told[:3], told), interrupt.where
+        trace.record(*told[0])
+        assert len(trace) == len(list(trace)) in (4, 5)
+        if not interrupt.where:
+            break
+    assert place > 20
 
 
 @only("memory", "memory-arrival")

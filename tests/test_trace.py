@@ -12,7 +12,7 @@ from conftest import ONE_OF_EACH, outcomes, stores
 from qlab import Attempt, Queue, Release
 from qlab.job import JobState
 from qlab.steps import Ended
-from qlab.trace import Difference, Event, Kind, Trace
+from qlab.trace import CODES, NOTHING, Difference, Event, Kind, Trace
 
 store = stores(*ONE_OF_EACH)
 
@@ -93,6 +93,50 @@ def test_a_digest_is_the_same_in_every_process() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == Trace([Event(0.0, Kind.DISPATCHED, 1, "é", until=0.1)]).digest()
+
+
+def test_a_trace_longer_than_what_waits_to_become_columns_keeps_every_event() -> None:
+    """However often it is read in between."""
+    told = [Event(float(at), Kind.RESERVED, at, f"A{at % 3}", 1, f"w{at}", float(at), at + 0.5) for at in range(10_000)]
+    trace, read = Trace(), Trace()
+    for event in told:
+        trace.record(*event)
+        read.record(*event)
+        assert read[-1] == event
+    assert list(trace) == told
+    assert (len(trace), trace[0], trace[9_999], trace[-10_000]) == (10_000, told[0], told[9_999], told[0])
+    assert trace == read
+    assert trace.digest() == read.digest()
+    with pytest.raises(IndexError):
+        trace[10_000]
+
+
+def test_an_event_in_microseconds_is_the_one_in_seconds() -> None:
+    trace = Trace(EVENTS[:2])
+    assert CODES[Kind.LOST] == len(Kind) - 1
+    trace.record_us(1_000_000, CODES[Kind.RELEASED], 1, "A", 1, "w", NOTHING, 11_000_000, "ValueError: é😀")
+    trace.record_us(1_000_000, CODES[Kind.MISSED], NOTHING, "", 0, "w")
+    assert list(trace) == EVENTS[:4]
+
+
+def test_a_digest_does_not_tell_in_which_order_texts_came_first() -> None:
+    """Two threads: one is stopped after its text has got a number, before its event is there."""
+    usual, odd = Trace(EVENTS), Trace()
+    for text in ("w", "never seen", "A"):
+        odd._number(text)  # noqa: SLF001 - as a thread does
+    for event in EVENTS:
+        odd.record(*event)
+    assert odd == usual
+    assert odd.digest() == usual.digest()
+    assert Trace([EVENTS[0]._replace(name="B")]).digest() != Trace([EVENTS[0]]).digest()
+
+
+def test_the_first_difference_of_long_traces_is_told_wherever_it_is() -> None:
+    told = [Event(float(at), Kind.DISPATCHED, at, "A", until=float(at)) for at in range(5_000)]
+    for place in (0, 1, 2_499, 4_095, 4_096, 4_999):
+        changed = told[place]._replace(detail="other")
+        other = Trace([*told[:place], changed, *told[place + 1 :]])
+        assert Trace(told).difference(other) == Difference(place, told[place], changed)
 
 
 def test_the_first_difference_of_two_traces_is_told() -> None:

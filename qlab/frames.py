@@ -7,46 +7,16 @@ dtypes also when the trace is empty. Text columns are categories, with an empty 
 clock that was set back counts as one that stood still, so no duration is negative.
 """
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from pandas.api.extensions import ExtensionArray
 
-from qlab.clock import NEVER
-from qlab.errors import AttemptsExhausted
-from qlab.job import JobState
+from qlab import job_totals
+from qlab.columns import NOTHING, category, columns_of, seconds, text
+from qlab.job_spans import MARKS, SPAN, SPANS, spans_of, waits_of
+from qlab.job_steps import steps_of
 from qlab.trace import Kind, Trace
 
-SPANS = ("delayed", "waiting", "reserved", "backoff", "late")
-"""What a job can be in for a while, as `spans` names it."""
-MARKS = ("done", "failed", "retrying", "released", "crashed", "superseded")
-"""What can happen to a job at a moment, as `spans` names it."""
-
-_Array: TypeAlias = NDArray[Any]
-_Columns: TypeAlias = dict[str, _Array]
-
-_NOTHING = -(2**62)
-_OPEN = 255
-_COUNTED = (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED, JobState.DONE)
-_READY, _DELAYED, _RESERVED, _FAILED, _DONE, _GONE, _LOST = range(7)
-_CODES = {kind: code for code, kind in enumerate(Kind)}
-_BEGINS = {
-    Kind.DISPATCHED: _DELAYED,
-    Kind.RELEASED: _DELAYED,
-    Kind.RECOVERED: _DELAYED,
-    Kind.RESERVED: _RESERVED,
-    Kind.EXTENDED: _RESERVED,
-    Kind.FAILED: _FAILED,
-    Kind.COMPLETED: _DONE,
-    Kind.RETRIED: _GONE,
-    Kind.FORGOTTEN: _GONE,
-    Kind.LOST: _LOST,
-}
-_BEGUN = np.array([_BEGINS.get(kind, -1) for kind in Kind])
-_SPAN = {span: code for code, span in enumerate((*SPANS, *MARKS))}
+__all__ = ["MARKS", "SPANS", "depth", "events", "jobs", "spans", "waits"]
 
 
 def events(trace: Trace) -> pd.DataFrame:
@@ -67,18 +37,18 @@ def events(trace: Trace) -> pd.DataFrame:
         - `since`, `until` (float64, s): as in `Event`;
         - `detail` (category): the error, the verb that came too late, how far the job is.
     """
-    columns, texts = _columns(trace)
+    columns = columns_of(trace)
     return pd.DataFrame(
         {
-            "at": _seconds(columns["at"]),
-            "kind": _category(columns["kind"], Kind),
-            "job": pd.arrays.IntegerArray(columns["job"], columns["job"] == _NOTHING),
-            "name": _text(columns["name"], texts),
-            "attempt": columns["attempt"].astype(np.int64),
-            "worker": _text(columns["worker"], texts),
-            "since": _seconds(columns["since"]),
-            "until": _seconds(columns["until"]),
-            "detail": _text(columns["detail"], texts),
+            "at": seconds(columns.at),
+            "kind": category(columns.kind, Kind),
+            "job": pd.arrays.IntegerArray(columns.job, columns.job == NOTHING),
+            "name": text(columns.name, columns.texts),
+            "attempt": columns.attempt.astype(np.int64),
+            "worker": text(columns.worker, columns.texts),
+            "since": seconds(columns.since),
+            "until": seconds(columns.until),
+            "detail": text(columns.detail, columns.texts),
         }
     )
 
@@ -111,20 +81,19 @@ def jobs(trace: Trace) -> pd.DataFrame:
         - `superseded` (int64): how many times a worker came too late to settle it;
         - `error` (category): the last error of its attempts.
     """
-    columns, texts = _columns(trace)
-    steps = _steps(columns)
-    wrong = np.isin(steps.kind, _codes(Kind.RELEASED, Kind.FAILED)) & (columns["detail"][steps.source] != 0)
+    steps = steps_of(trace)
+    texts = steps.columns.texts
     return pd.DataFrame(
         {
             "job": steps.ids,
-            "name": _text(steps.names, texts),
-            "state": _final_states(steps),
-            **_tries(steps, columns, texts),
-            **_moments(steps),
-            **_durations(steps, columns),
-            "worker": _text(_last(steps, _is(steps, Kind.RESERVED), columns["worker"]), texts),
-            "superseded": _superseded(steps, columns, texts),
-            "error": _text(_last(steps, wrong, columns["detail"]), texts),
+            "name": text(steps.names, texts),
+            "state": job_totals.final_states(steps),
+            **job_totals.tries(steps),
+            **job_totals.moments(steps),
+            **job_totals.durations(steps),
+            "worker": text(job_totals.last_worker(steps), texts),
+            "superseded": job_totals.superseded(steps),
+            "error": text(job_totals.last_error(steps), texts),
         }
     )
 
@@ -145,8 +114,9 @@ def depth(trace: Trace) -> pd.DataFrame:
         - `failed`, `done` (int64): how many had failed, were done; a retry or a forget takes nothing away from them;
         - `depth` (int64): ready + delayed + reserved.
     """
-    moments, counts = _counts(_steps(_columns(trace)[0]))
-    frame = pd.DataFrame({"at": _seconds(moments)} | {str(state): counts[:, i] for i, state in enumerate(_COUNTED)})
+    moments, counts = job_totals.counts(steps_of(trace))
+    counted = {str(state): counts[:, place] for place, state in enumerate(job_totals.COUNTED)}
+    frame = pd.DataFrame({"at": seconds(moments)} | counted)
     frame["depth"] = frame["ready"] + frame["delayed"] + frame["reserved"]
     return frame
 
@@ -170,22 +140,19 @@ def spans(trace: Trace) -> pd.DataFrame:
         - `attempt` (int64): which attempt it belongs to; where nobody has the job, how many there had been;
         - `worker` (category): who has the job; empty where nobody has.
     """
-    columns, texts = _columns(trace)
-    steps = _steps(columns)
-    pieces = [*_state_pieces(steps, columns), *_late_pieces(steps, columns), *_mark_pieces(steps, columns)]
-    span, row, source, start, end = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    order = np.lexsort((end, start, row))
-    span, row, source, start, end = (part[order] for part in (span, row, source, start, end))
-    nobody = np.isin(span, [_SPAN["delayed"], _SPAN["waiting"], _SPAN["backoff"]])
+    steps = steps_of(trace)
+    span, row, source, start, end = spans_of(steps)
+    nobody = np.isin(span, [SPAN["delayed"], SPAN["waiting"], SPAN["backoff"]])
+    texts = steps.columns.texts
     return pd.DataFrame(
         {
             "job": steps.ids[row],
-            "name": _text(steps.names[row], texts),
-            "span": _category(span, _SPAN),
-            "start": _seconds(start),
-            "end": _seconds(end),
-            "attempt": columns["attempt"][source].astype(np.int64),
-            "worker": _text(np.where(nobody, 0, columns["worker"][source]), texts),
+            "name": text(steps.names[row], texts),
+            "span": category(span, SPAN),
+            "start": seconds(start),
+            "end": seconds(end),
+            "attempt": steps.columns.attempt[source].astype(np.int64),
+            "worker": text(np.where(nobody, 0, steps.columns.worker[source]), texts),
         }
     )
 
@@ -209,328 +176,16 @@ def waits(trace: Trace) -> pd.DataFrame:
         - `wait` (float64, s): how long; until that last moment where it was not over;
         - `worker` (category): who reserved it; empty where nobody has.
     """
-    columns, texts = _columns(trace)
-    steps = _steps(columns)
-    row, source, since, end, still = _waits(steps, columns)
+    steps = steps_of(trace)
+    waits, texts = waits_of(steps), steps.columns.texts
     return pd.DataFrame(
         {
-            "job": steps.ids[row],
-            "name": _text(steps.names[row], texts),
-            "attempt": columns["attempt"][source].astype(np.int64) + still,
-            "since": _seconds(since),
-            "reserved_at": _seconds(np.where(still, _NOTHING, end)),
-            "wait": _seconds(end - since),
-            "worker": _text(np.where(still, 0, columns["worker"][source]), texts),
+            "job": steps.ids[waits.row],
+            "name": text(steps.names[waits.row], texts),
+            "attempt": steps.columns.attempt[waits.source].astype(np.int64) + waits.still,
+            "since": seconds(waits.since),
+            "reserved_at": seconds(np.where(waits.still, NOTHING, waits.end)),
+            "wait": seconds(waits.end - waits.since),
+            "worker": text(np.where(waits.still, 0, steps.columns.worker[waits.source]), texts),
         }
     )
-
-
-# -- the steps of each job, which the frames but `events` are made of --
-
-
-class _Steps(NamedTuple):
-    """Every event that changed where a job was, job by job in order, with what came after it; times in microseconds.
-
-    Attributes:
-        ids: The jobs' ids, sorted.
-        names: Their handlers' names, as numbers of texts.
-        row: Which job each step belongs to, as a place in `ids`.
-        source: The event's place in the trace.
-        kind: The event's kind, as a code.
-        at: When the step began.
-        turn: When the job became claimable by time alone; the step's end where it did not.
-        end: When the job's next step began or the queue was cleared; else the trace's last moment.
-        then: The kind of what ended the step, as a code; `_OPEN` for nothing.
-        claimable: Whether the job was claimable by the step's end.
-    """
-
-    ids: _Array
-    names: _Array
-    row: _Array
-    source: _Array
-    kind: _Array
-    at: _Array
-    turn: _Array
-    end: _Array
-    then: _Array
-    claimable: _Array
-
-
-def _steps(columns: _Columns) -> _Steps:
-    kinds, clock = columns["kind"], columns["clock"]
-    source = np.flatnonzero((_BEGUN[kinds] >= 0) & (columns["job"] != _NOTHING))
-    source = source[np.argsort(columns["job"][source], kind="stable")]
-    ids, first, row = np.unique(columns["job"][source], return_index=True, return_inverse=True)
-    kind, at, after = kinds[source], clock[source], _after(source, row, kinds)
-    end = np.append(clock, clock[-1:])[after]
-    until = _until(columns["until"][source], kind, at)
-    return _Steps(
-        ids=ids,
-        names=columns["name"][source[first]],
-        row=row,
-        source=source,
-        kind=kind,
-        at=at,
-        turn=np.clip(until, at, end),
-        end=end,
-        then=np.append(kinds, np.uint8(_OPEN))[after],
-        claimable=until <= end,
-    )
-
-
-def _after(source: _Array, row: _Array, kinds: _Array) -> _Array:
-    """Find the event that ends each step: the job's next one, or a clearing of the queue; `len(kinds)` for none."""
-    after = np.full(len(source), len(kinds))
-    same = np.flatnonzero(row[1:] == row[:-1])
-    after[same] = source[same + 1]
-    cleared = np.append(np.flatnonzero(kinds == _CODES[Kind.CLEARED]), len(kinds))
-    settled = _BEGUN[kinds[source]] >= _FAILED
-    return np.where(settled, after, np.minimum(after, cleared[np.searchsorted(cleared, source)]))
-
-
-def _until(until: _Array, kind: _Array, at: _Array) -> _Array:
-    """Tell when each step turns claimable by time alone; where the event does not say, at once or (reserved) never."""
-    said = np.where(until == _NOTHING, np.where(_BEGUN[kind] == _DELAYED, at, NEVER), until)
-    return np.where(_BEGUN[kind] >= _FAILED, NEVER, said)
-
-
-def _backed_off(steps: _Steps, columns: _Columns) -> _Array:
-    """Tell which steps began with a failed attempt that is tried again: an error says so."""
-    backed_off: _Array = _is(steps, Kind.RELEASED) & (columns["detail"][steps.source] != 0)
-    return backed_off
-
-
-def _late(steps: _Steps) -> _Array:
-    """Tell which reservations their worker settled or extended after they had run out."""
-    by_the_worker = np.isin(steps.then, _codes(Kind.EXTENDED, Kind.RELEASED, Kind.COMPLETED, Kind.FAILED))
-    late: _Array = _held(steps) & by_the_worker & steps.claimable
-    return late
-
-
-# -- jobs --
-
-
-def _final_states(steps: _Steps) -> ExtensionArray:
-    """Tell where each job was at the trace's last moment."""
-    states = np.where(steps.claimable, _READY, _BEGUN[steps.kind])
-    states[states == _GONE] = _FAILED
-    states[steps.then == _CODES[Kind.CLEARED]] = len(_COUNTED)
-    final = np.zeros(len(steps.ids), np.int8)
-    final[steps.row] = states
-    return _category(final, (*_COUNTED, Kind.CLEARED, Kind.LOST))
-
-
-def _tries(steps: _Steps, columns: _Columns, texts: list[str]) -> _Columns:
-    """Count how often each job was reserved, and to be run."""
-    exhausted = [code for code, text in enumerate(texts) if text.startswith(AttemptsExhausted.__name__)]
-    unused = _is(steps, Kind.FAILED) & np.isin(columns["detail"][steps.source], exhausted)
-    attempts = _sum(steps, _is(steps, Kind.RESERVED))
-    return {"attempts": attempts, "runs": attempts - _sum(steps, unused)}
-
-
-def _moments(steps: _Steps) -> _Columns:
-    """Tell when each job was dispatched, first reserved, and settled."""
-    return {
-        "dispatched_at": _first(steps, _is(steps, Kind.DISPATCHED)),
-        "first_reserved_at": _first(steps, _is(steps, Kind.RESERVED)),
-        "finished_at": _first(steps, _is(steps, Kind.COMPLETED, Kind.FAILED)),
-    }
-
-
-def _durations(steps: _Steps, columns: _Columns) -> _Columns:
-    """Sum up each job's times.
-
-    What goes by while a job is claimable is the next reservation's wait, or the service of a worker that settles late.
-    """
-    on_time, after = steps.turn - steps.at, steps.end - steps.turn
-    waited = np.isin(steps.then, _codes(Kind.RESERVED, Kind.RECOVERED)) & steps.claimable
-    ended = _held(steps) & ((steps.then != _OPEN) | steps.claimable)
-    wait = _seconds(_sum(steps, np.where(waited, after, 0) + _seen_late(steps, columns)))
-    service = _seconds(_sum(steps, np.where(ended, on_time, 0) + np.where(_late(steps), after, 0)))
-    wait[_sum(steps, _is(steps, Kind.RESERVED)) == 0] = np.nan
-    service[_sum(steps, ended) == 0] = np.nan
-    backoff = _seconds(_sum(steps, np.where(_backed_off(steps, columns), on_time, 0)))
-    return {"wait": wait, "service": service, "backoff": backoff, "sojourn": wait + service}
-
-
-def _seen_late(steps: _Steps, columns: _Columns) -> _Array:
-    """Tell how long a job had waited that the trace first sees when it is reserved."""
-    return np.where(_first_seen_reserved(steps, columns), steps.at - _told_since(steps, columns), 0)
-
-
-def _first_seen_reserved(steps: _Steps, columns: _Columns) -> _Array:
-    first = np.diff(steps.row, prepend=-1) > 0
-    seen: _Array = first & _is(steps, Kind.RESERVED) & (columns["since"][steps.source] != _NOTHING)
-    return seen
-
-
-def _told_since(steps: _Steps, columns: _Columns) -> _Array:
-    """Tell since when its job had been claimable, as each reservation says; on a faster clock it was not later."""
-    return np.minimum(columns["since"][steps.source], steps.at)
-
-
-def _superseded(steps: _Steps, columns: _Columns, texts: list[str]) -> _Array:
-    """Count how often a worker came too late to settle each job; to extend it is not to settle it."""
-    row, source = _about(steps, columns, Kind.SUPERSEDED)
-    settling = columns["detail"][source] != (texts.index("extend") if "extend" in texts else -1)
-    return np.bincount(row[settling], minlength=len(steps.ids))
-
-
-# -- depth --
-
-
-def _counts(steps: _Steps) -> tuple[_Array, _Array]:
-    """Count the jobs in each state at each moment at which a count changes."""
-    begun, turned, ended = _BEGUN[steps.kind], steps.claimable & (steps.turn > steps.at), steps.then != _OPEN
-    final = np.where(steps.claimable, _READY, begun)
-    ready = np.full(turned.sum(), _READY)
-    state = np.concatenate([np.where(turned, begun, final), begun[turned], ready, final[ended]])
-    sign = np.repeat([1, -1, 1, -1], [len(begun), len(ready), len(ready), ended.sum()])
-    times = np.concatenate([steps.at, steps.turn[turned], steps.turn[turned], steps.end[ended]])
-    moments, place = np.unique(times, return_inverse=True)
-    size = _LOST + 1
-    changes = np.bincount(place * size + state, sign, minlength=len(moments) * size).astype(np.int64).reshape(-1, size)
-    changes = changes[:, :_GONE]
-    changed = changes.any(axis=1)
-    return moments[changed], changes.cumsum(axis=0)[changed]
-
-
-# -- waits --
-
-
-def _waits(steps: _Steps, columns: _Columns) -> tuple[_Array, ...]:
-    """Tell of each wait its job, its source (the reservation, else what it began with), its ends, and if it goes on."""
-    ends = steps.claimable & np.isin(steps.then, [_CODES[Kind.RESERVED], _OPEN])
-    still = ends & (steps.then == _OPEN)
-    reservation = np.append(steps.source, 0)[1:]  # where one ended the wait, it is the job's next step
-    known = (steps.row, np.where(still, steps.source, reservation), _claimable_since(steps), steps.end, still)
-    seen = (steps.row, steps.source, _told_since(steps, columns), steps.at, np.zeros(len(still), bool))
-    first = _first_seen_reserved(steps, columns)
-    parts = [np.append(one[ends], other[first]) for one, other in zip(known, seen, strict=True)]
-    order = np.lexsort((parts[2], parts[0]))
-    return tuple(part[order] for part in parts)
-
-
-def _claimable_since(steps: _Steps) -> _Array:
-    """Tell since when each step's job is claimable: one that was recovered has been since its reservation ran out."""
-    before = np.maximum(np.arange(len(steps.row)) - 1, 0)
-    recovered = _is(steps, Kind.RECOVERED) & (steps.row[before] == steps.row) & steps.claimable[before]
-    return np.where(recovered, steps.turn[before], steps.turn)
-
-
-# -- spans --
-
-_Piece: TypeAlias = tuple[_Array, _Array, _Array, _Array, _Array]
-
-
-def _piece(span: str, row: _Array, source: _Array, start: _Array, end: _Array) -> _Piece:
-    return np.full(len(row), _SPAN[span], np.int8), row, source, start, end
-
-
-def _state_pieces(steps: _Steps, columns: _Columns) -> list[_Piece]:
-    """Tell what jobs were in; what took no time only where it is a reservation, or where the job is at last."""
-    last, backoff = steps.then == _OPEN, _backed_off(steps, columns)
-    timed = (_BEGUN[steps.kind] == _DELAYED) & ((steps.turn > steps.at) | (last & ~steps.claimable))
-    waiting = steps.claimable & ((steps.end > steps.turn) | last)
-    begun = {"delayed": timed & ~backoff, "reserved": _held(steps), "backoff": timed & backoff}
-    return [
-        *(_piece(span, steps.row[i], steps.source[i], steps.at[i], steps.turn[i]) for span, i in begun.items()),
-        _piece("waiting", steps.row[waiting], steps.source[waiting], steps.turn[waiting], steps.end[waiting]),
-    ]
-
-
-def _late_pieces(steps: _Steps, columns: _Columns) -> list[_Piece]:
-    """Tell how long workers went on with jobs that were not theirs any more, or could have been another's."""
-    settled = _late(steps) & (steps.end > steps.turn)
-    row, source = _about(steps, columns, Kind.SUPERSEDED)
-    told = {(r, attempt): s for r, attempt, s in zip(row, columns["attempt"][source], source, strict=True)}
-    mine = np.flatnonzero(_held(steps) & np.isin(steps.row, row))
-    attempts = columns["attempt"][steps.source[mine]]
-    held = {(r, attempt): i for r, attempt, i in zip(steps.row[mine], attempts, mine, strict=True)}
-    step = np.array([held[key] for key in told if key in held], np.int64)
-    end = columns["clock"][np.array([told[key] for key in told if key in held], np.int64)]
-    return [
-        _piece("late", steps.row[settled], steps.source[settled], steps.turn[settled], steps.end[settled]),
-        _piece("late", steps.row[step], steps.source[step], steps.turn[step], end),
-    ]
-
-
-def _mark_pieces(steps: _Steps, columns: _Columns) -> list[_Piece]:
-    """Tell what happened to jobs at a moment."""
-    backoff = _backed_off(steps, columns)
-    marks = {
-        "done": _is(steps, Kind.COMPLETED),
-        "failed": _is(steps, Kind.FAILED),
-        "retrying": backoff,
-        "released": _is(steps, Kind.RELEASED) & ~backoff,
-    }
-    found = {span: (steps.row[i], steps.source[i]) for span, i in marks.items()}
-    found |= {str(kind): _about(steps, columns, kind) for kind in (Kind.CRASHED, Kind.SUPERSEDED)}
-    return [_piece(span, row, s, columns["clock"][s], columns["clock"][s]) for span, (row, s) in found.items()]
-
-
-# -- columns --
-
-
-def _columns(trace: Trace) -> tuple[_Columns, list[str]]:
-    """Give the trace's columns, and as `clock` when each event was if the clock never went back."""
-    if not isinstance(trace, Trace):
-        raise TypeError(f"a frame is made of a Trace, such as queue.trace, not of {trace!r}")
-    columns, texts = trace.columns()
-    arrays: _Columns = {name: np.asarray(column) for name, column in columns.items()}
-    return arrays | {"clock": np.maximum.accumulate(arrays["at"])}, texts
-
-
-def _seconds(microseconds: _Array) -> NDArray[np.float64]:
-    seconds = microseconds / 1_000_000
-    seconds[microseconds >= NEVER] = np.inf
-    seconds[microseconds == _NOTHING] = np.nan
-    return seconds
-
-
-def _text(codes: _Array, texts: list[str]) -> ExtensionArray:
-    """Make a column of text, whose categories are the texts in it."""
-    used = np.bincount(codes, minlength=len(texts)) > 0
-    return _category((np.cumsum(used) - 1)[codes], (text for text, there in zip(texts, used, strict=True) if there))
-
-
-def _category(codes: _Array, categories: Iterable[str]) -> ExtensionArray:
-    return pd.Categorical.from_codes(codes.astype(np.int64), categories=pd.Index([*map(str, categories)], dtype=str))
-
-
-def _codes(*kinds: Kind) -> list[int]:
-    return [_CODES[kind] for kind in kinds]
-
-
-def _is(steps: _Steps, *kinds: Kind) -> _Array:
-    return np.isin(steps.kind, _codes(*kinds))
-
-
-def _held(steps: _Steps) -> _Array:
-    held: _Array = _BEGUN[steps.kind] == _RESERVED
-    return held
-
-
-def _sum(steps: _Steps, values: _Array) -> _Array:
-    """Add up, for each job, an integer of each of its steps; doubles hold these exactly."""
-    return np.bincount(steps.row, values, minlength=len(steps.ids)).astype(np.int64)
-
-
-def _first(steps: _Steps, chosen: _Array) -> _Array:
-    """Tell when, in seconds, the first of the chosen steps of each job was."""
-    first = np.full(len(steps.ids), _NOTHING)
-    first[steps.row[chosen][::-1]] = steps.at[chosen][::-1]
-    return _seconds(first)
-
-
-def _last(steps: _Steps, chosen: _Array, column: _Array) -> _Array:
-    """Give, for each job, the text's number in the last of its chosen steps; 0 stands for no text."""
-    last = np.zeros(len(steps.ids), np.int64)
-    last[steps.row[chosen]] = column[steps.source[chosen]]
-    return last
-
-
-def _about(steps: _Steps, columns: _Columns, kind: Kind) -> tuple[_Array, _Array]:
-    """Find the events of a kind that are about a job: its place among the ids, and the event's in the trace."""
-    source = np.flatnonzero((columns["kind"] == _CODES[kind]) & np.isin(columns["job"], steps.ids))
-    return np.searchsorted(steps.ids, columns["job"][source]), source

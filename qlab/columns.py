@@ -1,0 +1,68 @@
+"""A trace's columns as arrays, and arrays as a frame's columns."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
+
+from qlab.clock import NEVER
+from qlab.trace import Kind, Trace
+
+Array: TypeAlias = NDArray[Any]
+
+NOTHING = -(2**62)
+"""What stands in a trace's column of integers where there is nothing."""
+CODES = {kind: code for code, kind in enumerate(Kind)}
+"""The number of each kind in a trace's column."""
+
+
+class Columns(NamedTuple):
+    """The columns of `Trace.columns` as arrays, and when each event was if the clock never went back."""
+
+    at: Array
+    kind: Array
+    job: Array
+    name: Array
+    attempt: Array
+    worker: Array
+    since: Array
+    until: Array
+    detail: Array
+    clock: Array
+    texts: list[str]
+
+
+def columns_of(trace: Trace) -> Columns:
+    """Take a trace's columns."""
+    if not isinstance(trace, Trace):
+        raise TypeError(f"a frame is made of a Trace, such as queue.trace, not of {trace!r}")
+    columns, texts = trace.columns()
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    return Columns(**arrays, clock=np.maximum.accumulate(arrays["at"]), texts=texts)
+
+
+def codes(*kinds: Kind) -> list[int]:
+    """Give the numbers of kinds."""
+    return [CODES[kind] for kind in kinds]
+
+
+def seconds(microseconds: Array) -> NDArray[np.float64]:
+    """Make a column of seconds: inf for never, NaN where there is nothing."""
+    told = microseconds / 1_000_000
+    told[microseconds >= NEVER] = np.inf
+    told[microseconds == NOTHING] = np.nan
+    return told
+
+
+def text(numbers: Array, texts: list[str]) -> ExtensionArray:
+    """Make a column of text, whose categories are the texts in it."""
+    used = np.bincount(numbers, minlength=len(texts)) > 0
+    return category((np.cumsum(used) - 1)[numbers], (text for text, there in zip(texts, used, strict=True) if there))
+
+
+def category(numbers: Array, categories: Iterable[str]) -> ExtensionArray:
+    """Make a column of numbers of categories."""
+    return pd.Categorical.from_codes(numbers.astype(np.int64), categories=pd.Index([*map(str, categories)], dtype=str))

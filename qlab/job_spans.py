@@ -1,0 +1,103 @@
+"""What the jobs of a trace were in, from when to when."""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from qlab.columns import Array
+from qlab.job_steps import DELAYED, OPEN, Steps
+from qlab.trace import Kind
+
+SPANS = ("delayed", "waiting", "reserved", "backoff", "late")
+"""What a job can be in for a while, as `frames.spans` names it."""
+MARKS = ("done", "failed", "retrying", "released", "crashed", "superseded")
+"""What can happen to a job at a moment, as `frames.spans` names it."""
+SPAN = {span: number for number, span in enumerate((*SPANS, *MARKS))}
+"""The number of each."""
+
+_Piece: TypeAlias = tuple[Array, Array, Array, Array, Array]
+
+
+class Waits(NamedTuple):
+    """Every wait; times in microseconds.
+
+    Attributes:
+        row: Whose it is, as a place among the ids.
+        source: The place in the trace of the reservation that ended it, else of what it began with.
+        since: When it began.
+        end: When it ended; the trace's last moment where it goes on.
+        still: Whether it goes on.
+    """
+
+    row: Array
+    source: Array
+    since: Array
+    end: Array
+    still: Array
+
+
+def waits_of(steps: Steps) -> Waits:
+    """Find every wait, by job and beginning."""
+    ends = steps.claimable & (steps.ended_by(Kind.RESERVED) | (steps.then == OPEN))
+    still = ends & (steps.then == OPEN)
+    reservation = np.append(steps.source, 0)[1:]  # where one ended the wait, it is the job's next step
+    known = (steps.row, np.where(still, steps.source, reservation), steps.claimable_since, steps.end, still)
+    seen = (steps.row, steps.source, steps.told_since, steps.at, np.zeros(len(still), bool))
+    first = steps.first_seen_reserved
+    parts = [np.append(one[ends], other[first]) for one, other in zip(known, seen, strict=True)]
+    order = np.lexsort((parts[2], parts[0]))
+    return Waits(*(part[order] for part in parts))
+
+
+def spans_of(steps: Steps) -> tuple[Array, Array, Array, Array, Array]:
+    """Find every span, by job and start: its number, the job's place among the ids, its source, its start and end."""
+    pieces = [*_state_pieces(steps), *_late_pieces(steps), *_mark_pieces(steps)]
+    span, row, source, start, end = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    order = np.lexsort((end, start, row))
+    return span[order], row[order], source[order], start[order], end[order]
+
+
+def _piece(span: str, row: Array, source: Array, start: Array, end: Array) -> _Piece:
+    return np.full(len(row), SPAN[span], np.int8), row, source, start, end
+
+
+def _state_pieces(steps: Steps) -> list[_Piece]:
+    """Tell what jobs were in; what took no time only where it is a reservation, or where the job is at last."""
+    last, backoff = steps.then == OPEN, steps.backed_off
+    timed = (steps.begun == DELAYED) & ((steps.turn > steps.at) | (last & ~steps.claimable))
+    waiting = steps.claimable & ((steps.end > steps.turn) | last)
+    begun = {"delayed": timed & ~backoff, "reserved": steps.held, "backoff": timed & backoff}
+    return [
+        *(_piece(span, steps.row[i], steps.source[i], steps.at[i], steps.turn[i]) for span, i in begun.items()),
+        _piece("waiting", steps.row[waiting], steps.source[waiting], steps.turn[waiting], steps.end[waiting]),
+    ]
+
+
+def _late_pieces(steps: Steps) -> list[_Piece]:
+    """Tell how long workers went on with jobs that were not theirs any more, or could have been another's."""
+    settled = steps.late & (steps.end > steps.turn)
+    row, source = steps.about(Kind.SUPERSEDED)
+    told = {(r, attempt): s for r, attempt, s in zip(row, steps.columns.attempt[source], source, strict=True)}
+    mine = np.flatnonzero(steps.held & np.isin(steps.row, row))
+    attempts = steps.told("attempt")[mine]
+    held = {(r, attempt): i for r, attempt, i in zip(steps.row[mine], attempts, mine, strict=True)}
+    step = np.array([held[key] for key in told if key in held], np.int64)
+    end = steps.columns.clock[np.array([told[key] for key in told if key in held], np.int64)]
+    return [
+        _piece("late", steps.row[settled], steps.source[settled], steps.turn[settled], steps.end[settled]),
+        _piece("late", steps.row[step], steps.source[step], steps.turn[step], end),
+    ]
+
+
+def _mark_pieces(steps: Steps) -> list[_Piece]:
+    """Tell what happened to jobs at a moment."""
+    backoff, clock = steps.backed_off, steps.columns.clock
+    marks = {
+        "done": steps.of(Kind.COMPLETED),
+        "failed": steps.of(Kind.FAILED),
+        "retrying": backoff,
+        "released": steps.of(Kind.RELEASED) & ~backoff,
+    }
+    found = {span: (steps.row[i], steps.source[i]) for span, i in marks.items()}
+    found |= {str(kind): steps.about(kind) for kind in (Kind.CRASHED, Kind.SUPERSEDED)}
+    return [_piece(span, row, source, clock[source], clock[source]) for span, (row, source) in found.items()]

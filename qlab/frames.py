@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from qlab import job_totals
-from qlab.columns import NOTHING, category, columns_of, seconds, text
-from qlab.job_spans import MARKS, SPAN, SPANS, spans_of, waits_of
+from qlab.columns import CODES, NOTHING, category, columns_of, seconds, text
+from qlab.job_attempts import ENDS, attempts_of
+from qlab.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
 from qlab.job_steps import steps_of
 from qlab.trace import Kind, Trace
 
-__all__ = ["MARKS", "SPANS", "depth", "events", "jobs", "spans", "waits"]
+__all__ = ["ENDS", "MARKS", "SPANS", "attempts", "depth", "events", "jobs", "oldest", "polls", "spans", "waits"]
 
 
 def events(trace: Trace) -> pd.DataFrame:
@@ -56,7 +57,8 @@ def events(trace: Trace) -> pd.DataFrame:
 def jobs(trace: Trace) -> pd.DataFrame:
     """Tell what became of every job, as one flat row each.
 
-    A failed job that is retried is another job from then on, with an id of its own: its first row stays failed.
+    A failed job that is retried is another job from then on, with an id of its own: its first row stays failed. An id
+    that a store gives again, once it has begun anew, is another job too.
 
     Args:
         trace: What happened.
@@ -187,5 +189,111 @@ def waits(trace: Trace) -> pd.DataFrame:
             "reserved_at": seconds(np.where(waits.still, NOTHING, waits.end)),
             "wait": seconds(waits.end - waits.since),
             "worker": text(np.where(waits.still, 0, steps.columns.worker[waits.source]), texts),
+        }
+    )
+
+
+def attempts(trace: Trace) -> pd.DataFrame:
+    """Tell each attempt: a reservation, what came of it, and when its worker let go of the job.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a reservation, by job and in order; the waits and services of a job add up to those in `jobs`:
+
+        - `job` (int64), `name` (category): the job's id and its handler;
+        - `attempt` (int64): which attempt, from 1;
+        - `worker` (category): who reserved it;
+        - `since` (float64, s): since when the job had been claimable;
+        - `reserved_at` (float64, s): when it was reserved;
+        - `until` (float64, s): when the reservation was to run out, by the last extension;
+        - `ended_at` (float64, s): when it ended: its worker settled the job, or it ran out or was taken away; NaN while
+          it goes on;
+        - `how` (category: one of `ENDS`): how it ended: `completed`; `released` (given back without an error);
+          `retrying` (failed, to be tried again); `failed`; `exhausted` (there was no attempt left: it was no run);
+          `superseded` (another worker reserved the job); `ran out`; `recovered`; `cleared`; `lost`; or `reserved`: it
+          has not;
+        - `left_at` (float64, s): when its worker let go of the job: it settled it, was told that it came too late, or
+          crashed; where nothing tells, as `ended_at`;
+        - `wait` (float64, s): from `since` to `reserved_at`;
+        - `service` (float64, s): from `reserved_at` to `ended_at`;
+        - `late` (float64, s): how long its worker went on after the reservation had run out or was taken away.
+    """
+    steps = steps_of(trace)
+    found, columns = attempts_of(steps), steps.columns
+    return pd.DataFrame(
+        {
+            "job": steps.ids[found.row],
+            "name": text(steps.names[found.row], columns.texts),
+            "attempt": columns.attempt[found.source].astype(np.int64),
+            "worker": text(columns.worker[found.source], columns.texts),
+            "since": seconds(found.since),
+            "reserved_at": seconds(found.reserved),
+            "until": seconds(found.until),
+            "ended_at": seconds(found.ended),
+            "how": category(found.how, ENDS),
+            "left_at": seconds(found.left),
+            "wait": seconds(found.reserved - found.since),
+            "service": seconds(np.where(found.ended == NOTHING, NOTHING, found.ended - found.reserved)),
+            "late": seconds(found.late),
+        }
+    )
+
+
+def oldest(trace: Trace) -> pd.DataFrame:
+    """Tell how old the oldest job was that waited: for how long it had been claimable.
+
+    Between two rows no job waited. Within a row the age grows by a second a second.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a stretch of time in which one job was the oldest, in their order:
+
+        - `job` (int64): the job's id;
+        - `start`, `end` (float64, s): from when to when it was the oldest;
+        - `age`, `age_at_end` (float64, s): for how long it had been claimable at the start, and at the end.
+    """
+    steps = steps_of(trace)
+    found = oldest_of(waits_of(steps))
+    return pd.DataFrame(
+        {
+            "job": steps.ids[found.row],
+            "start": seconds(found.start),
+            "end": seconds(found.end),
+            "age": seconds(found.start - found.since),
+            "age_at_end": seconds(found.end - found.since),
+        }
+    )
+
+
+def polls(trace: Trace) -> pd.DataFrame:
+    """Tell each time that a worker asked for a job.
+
+    Args:
+        trace: What happened. Where its polls that found nothing were not recorded, only those that found one are told.
+
+    Returns:
+        One row an ask, in the order of the trace:
+
+        - `at` (float64, s): when;
+        - `worker` (category): who asked;
+        - `found` (int64): how many jobs it got: 0 for none. What one worker reserves at one moment, one directly after
+          the other, counts as one ask.
+    """
+    columns = columns_of(trace)
+    told = np.flatnonzero(columns.kind != CODES[Kind.EXPIRED])  # it stands before the reservation that finds the job
+    at, worker = columns.at[told], columns.worker[told]
+    found = columns.kind[told] == CODES[Kind.RESERVED]
+    more = np.append(False, found[1:] & found[:-1] & (at[1:] == at[:-1]) & (worker[1:] == worker[:-1]))[: len(told)]
+    asks = (found & ~more) | (columns.kind[told] == CODES[Kind.MISSED])
+    each = np.cumsum(asks) - 1
+    return pd.DataFrame(
+        {
+            "at": seconds(at[asks]),
+            "worker": text(worker[asks], columns.texts),
+            "found": np.bincount(each[found], minlength=asks.sum()),
         }
     )

@@ -4,7 +4,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from qlab.columns import Array
+from qlab.columns import NOTHING, Array
 from qlab.job_steps import DELAYED, OPEN, Steps
 from qlab.trace import Kind
 
@@ -47,6 +47,32 @@ def waits_of(steps: Steps) -> Waits:
     parts = [np.append(one[ends], other[first]) for one, other in zip(known, seen, strict=True)]
     order = np.lexsort((parts[2], parts[0]))
     return Waits(*(part[order] for part in parts))
+
+
+class Oldest(NamedTuple):
+    """Which job had been claimable longest, from when to when; times in microseconds.
+
+    Attributes:
+        row: The job's place among the ids.
+        since: Since when it had been claimable.
+        start: From when it was the oldest.
+        end: Until when.
+    """
+
+    row: Array
+    since: Array
+    start: Array
+    end: Array
+
+
+def oldest_of(waits: Waits) -> Oldest:
+    """Find, for each moment at which a job waited, the one that had been claimable longest."""
+    order = np.lexsort((waits.end, waits.since))
+    row, since, end = waits.row[order], waits.since[order], waits.end[order]
+    before = np.append(NOTHING, np.maximum.accumulate(end)[:-1])[: len(end)]
+    start = np.maximum(since, before)
+    there = end > start
+    return Oldest(row[there], since[there], start[there], end[there])
 
 
 def spans_of(steps: Steps) -> tuple[Array, Array, Array, Array, Array]:

@@ -38,8 +38,9 @@ class Steps:
 
     Attributes:
         columns: The trace's columns.
-        ids: The jobs' ids, sorted.
+        ids: The jobs' ids, sorted. One that a store which had begun anew gave again stands there once more.
         names: Their handlers' names, as numbers of texts.
+        begins: Where in the trace each job is first told of.
         row: Which job each step belongs to, as a place in `ids`.
         source: The event's place in the trace.
         kind: The event's kind, as a number.
@@ -54,6 +55,7 @@ class Steps:
     columns: Columns
     ids: Array
     names: Array
+    begins: Array
     row: Array
     source: Array
     kind: Array
@@ -141,7 +143,10 @@ class Steps:
     def about(self, kind: Kind) -> tuple[Array, Array]:
         """Find the events of a kind that are about a job: its place among the ids, and the event's in the trace."""
         source = np.flatnonzero((self.columns.kind == CODES[kind]) & np.isin(self.columns.job, self.ids))
-        return np.searchsorted(self.ids, self.columns.job[source]), source
+        job, size = self.columns.job[source], len(self.columns.kind)
+        first = np.searchsorted(self.ids, job)
+        known = np.searchsorted(self.ids, self.ids) * size + self.begins
+        return np.maximum(first, np.searchsorted(known, first * size + source) - 1), source
 
 
 def steps_of(trace: Trace) -> Steps:
@@ -149,14 +154,16 @@ def steps_of(trace: Trace) -> Steps:
     columns = columns_of(trace)
     source = np.flatnonzero((_PUTS[columns.kind] >= 0) & (columns.job != NOTHING))
     source = source[np.argsort(columns.job[source], kind="stable")]
-    ids, first, row = np.unique(columns.job[source], return_index=True, return_inverse=True)
+    begins = _begins(source, columns)
+    first, row = np.flatnonzero(begins), np.cumsum(begins) - 1
     kind, at, after = columns.kind[source], columns.clock[source], _after(source, row, columns.kind)
     end = np.append(columns.clock, columns.clock[-1:])[after]
     until = _until(columns.until[source], kind, at)
     return Steps(
         columns=columns,
-        ids=ids,
+        ids=columns.job[source[first]],
         names=columns.name[source[first]],
+        begins=source[first],
         row=row,
         source=source,
         kind=kind,
@@ -167,6 +174,15 @@ def steps_of(trace: Trace) -> Steps:
         then=np.append(columns.kind, np.uint8(OPEN))[after],
         claimable=until <= end,
     )
+
+
+def _begins(source: Array, columns: Columns) -> Array:
+    """Tell which steps are the first of their job: also a dispatch under the id of one that has left."""
+    job, kind = columns.job[source], columns.kind[source]
+    cleared = np.cumsum(columns.kind == CODES[Kind.CLEARED])[source]
+    left = np.append(False, (_PUTS[kind[:-1]] >= FAILED) | (cleared[1:] > cleared[:-1]))[: len(job)]
+    begins: Array = (np.diff(job, prepend=NOTHING) != 0) | (left & (kind == CODES[Kind.DISPATCHED]))
+    return begins
 
 
 def _after(source: Array, row: Array, kinds: Array) -> Array:

@@ -14,7 +14,10 @@ from qlab.job import JobState
 from qlab.trace import Event, Kind, Trace
 
 NAN, NEVER = math.nan, math.inf
-FRAMES = (frames.events, frames.jobs, frames.depth, frames.spans, frames.waits)
+FRAMES = (
+    *(frames.events, frames.jobs, frames.depth, frames.spans, frames.waits),
+    *(frames.attempts, frames.oldest, frames.polls),
+)
 
 
 def rows(frame, *columns):
@@ -519,7 +522,7 @@ def test_depth_agrees_with_the_trace_at_every_moment(walked):
     told = frames.depth(walked)
     for t in moments(walked):
         at = walked.at(t)
-        done = sum(seen.settled is JobState.DONE for seen in at.jobs.values())
+        done = sum(seen.settled is JobState.DONE for seen in (*at.before, *at.jobs.values()))
         before = told[told["at"] <= t]
         seen = before.iloc[-1] if len(before) else dict.fromkeys(told.columns, 0)
         assert (t, Counts(*(seen[state] for state in Counts._fields)), seen["done"]) == (t, at.counts(), done)
@@ -605,3 +608,159 @@ def test_each_reservation_ends_one_wait_and_each_ready_job_is_in_one(walked):
     ready = sorted((seen.id, seen.attempts + 1) for seen in at.jobs.values() if seen.state(at.at) is JobState.READY)
     assert rows(told[told["reserved_at"].isna()], "job", "attempt") == ready
     assert (told["wait"] >= 0).all()
+
+
+# -- attempts, asks, and the oldest job --
+
+WHEN = ("since", "reserved_at", "ended_at", "how", "left_at", "wait", "service", "late")
+
+
+def test_attempts_tell_what_came_of_each_reservation():
+    assert rows(frames.attempts(TWO_FAILURES), "attempt", "worker", *WHEN) == [
+        (1, "w1", 4.0, 5.0, 6.0, "retrying", 6.0, 1.0, 1.0, 0.0),
+        (2, "w2", 16.0, 16.0, 16.0, "retrying", 16.0, 0.0, 0.0, 0.0),
+        (3, "w1", 76.0, 80.0, 83.0, "failed", 83.0, 4.0, 3.0, 0.0),
+    ]
+    assert rows(frames.attempts(CLEARED), "job", "how", "ended_at") == [(1, "completed", 1.0), (2, "cleared", 4.0)]
+
+
+def test_a_worker_that_comes_too_late_lets_go_when_it_is_told():
+    assert rows(frames.attempts(LATE), *WHEN) == [
+        (0.0, 0.0, 10.0, "superseded", 15.0, 0.0, 10.0, 5.0),
+        (10.0, 12.0, 16.0, "completed", 16.0, 2.0, 4.0, 0.0),
+    ]
+    still = Trace([*LATE, event(17, Kind.SUPERSEDED, 1, 1, "slow", detail="extend")])
+    assert rows(frames.attempts(still), "left_at") == [(15.0,), (16.0,)]
+
+
+def test_a_worker_that_crashes_lets_go_of_a_job_that_stays_reserved():
+    assert rows(frames.attempts(CRASHED), "ended_at", "how", "left_at", "service") == [
+        (10.0, "superseded", 1.0, 10.0),
+        (10.0, "exhausted", 10.0, 0.0),
+    ]
+
+
+def test_an_attempt_that_is_extended_and_settled_late_is_one():
+    assert rows(frames.attempts(SETTLED_LATE), "until", *WHEN) == [
+        (25.0, 0.0, 1.0, 26.0, "completed", 26.0, 1.0, 25.0, 5.0)
+    ]
+
+
+def test_an_attempt_may_be_recovered_given_back_lost_go_on_or_run_out():
+    assert rows(frames.attempts(RECOVERED), "since", "ended_at", "how") == [
+        (0.0, 10.0, "recovered"),
+        (10.0, 18.0, "released"),
+        (23.0, 24.0, "completed"),
+    ]
+    trace = Trace(
+        [
+            *(dispatched(0, 1), dispatched(0, 2), dispatched(0, 3)),
+            *(reserved(0, 1, until=5), reserved(0, 2, until=50), reserved(0, 3, until=50)),
+            *(Event(7, Kind.LOST, 3), Event(9, Kind.MISSED)),
+        ]
+    )
+    assert rows(frames.attempts(trace), "job", "ended_at", "how", "left_at", "service") == [
+        (1, 5.0, "ran out", 5.0, 5.0),
+        (2, None, "reserved", None, None),
+        (3, 7.0, "lost", 7.0, 7.0),
+    ]
+
+
+def test_an_ask_finds_nothing_or_some_jobs():
+    trace = Trace(
+        [
+            *(dispatched(0, job) for job in (1, 2, 3, 4)),
+            Event(0, Kind.MISSED, worker="w2"),
+            *(reserved(1, 1, until=9), expired(1, 2, 1, 1), reserved(1, 2, 2), reserved(1, 3, worker="w2")),
+            *(event(2, Kind.COMPLETED, 1), reserved(2, 4), event(2, Kind.COMPLETED, 4), Event(2, Kind.MISSED)),
+        ]
+    )
+    assert rows(frames.polls(trace)) == [(0.0, "w2", 0), (1.0, "w1", 2), (1.0, "w2", 1), (2.0, "w1", 1), (2.0, "", 0)]
+
+
+def test_the_oldest_job_grows_older_until_it_is_reserved():
+    trace = Trace(
+        [
+            *(dispatched(0, 1), dispatched(1, 2), dispatched(2, 3), reserved(3, 3), reserved(4, 1)),
+            *(reserved(6, 2, until=7), dispatched(8, 4, until=20), Event(9, Kind.MISSED)),
+        ]
+    )
+    assert rows(frames.oldest(trace)) == [
+        (1, 0.0, 4.0, 0.0, 4.0),
+        (2, 4.0, 6.0, 3.0, 5.0),
+        (2, 7.0, 9.0, 0.0, 2.0),
+    ]
+
+
+def test_an_id_that_is_given_again_is_another_job():
+    anew = [
+        Event(20, Kind.LOST, 2),
+        dispatched(30, 1),
+        reserved(32, 1),
+        event(33, Kind.SUPERSEDED, 1, 7, detail="fail"),
+    ]
+    trace = Trace([*PLAIN, dispatched(6, 2), *anew, event(39, Kind.COMPLETED, 1)])
+    assert rows(frames.jobs(trace), "job", "state", "dispatched_at", "finished_at", "wait", "superseded") == [
+        (1, "done", 0.0, 5.0, 2.0, 0),
+        (1, "done", 30.0, 39.0, 2.0, 1),
+        (2, "lost", 6.0, None, None, 0),
+    ]
+    assert rows(frames.depth(trace), "at", "done")[-1] == (39.0, 2)
+    again = Trace([*CLEARED, dispatched(8, 2), reserved(9, 2)])
+    assert rows(frames.jobs(again), "job", "state", "service") == [
+        (1, "done", 1.0),
+        (2, "cleared", 3.0),
+        (2, "reserved", None),
+        *((3, "cleared", None), (4, "ready", None)),
+    ]
+
+
+def test_attempts_add_up_to_the_jobs_and_are_the_waits(walked):
+    told, jobs, waits = frames.attempts(walked), frames.jobs(walked), frames.waits(walked)
+    summed = told.groupby("job")[["wait", "service"]].sum().reindex(jobs["job"])
+    settled = jobs["finished_at"].notna().to_numpy()
+    assert settled.any()
+    assert summed["wait"].to_numpy()[settled].tolist() == jobs["wait"].to_numpy()[settled].tolist()
+    assert summed["service"].to_numpy()[settled].tolist() == jobs["service"].to_numpy()[settled].tolist()
+    over = waits[waits["reserved_at"].notna()]
+    columns = ("job", "attempt", "since", "reserved_at", "wait", "worker")
+    assert rows(told, *columns) == rows(over.sort_values(["job", "reserved_at", "attempt"]), *columns)
+
+
+def test_attempts_are_late_for_as_long_as_spans_say(walked):
+    drawn = frames.spans(walked)
+    drawn = drawn[drawn["span"] == "late"]
+    lasted = (drawn["end"] - drawn["start"]).groupby([drawn["job"], drawn["attempt"]]).sum()
+    told = frames.attempts(walked).set_index(["job", "attempt"])["late"]
+    assert told[told > 0].to_dict() == lasted.sort_index().to_dict()
+
+
+def test_every_ask_of_a_walk_is_told(walked):
+    kinds = Counter(e.kind for e in walked)
+    told = frames.polls(walked)
+    assert (told["found"] == 0).sum() == kinds[Kind.MISSED]
+    assert told["found"].sum() == kinds[Kind.RESERVED]
+
+
+def test_the_oldest_is_the_first_of_those_that_wait(walked):
+    told, waits = frames.oldest(walked), frames.waits(walked)
+    for t in moments(walked):
+        waiting = waits[(waits["since"] <= t) & (waits["reserved_at"].isna() | (t < waits["reserved_at"]))]
+        waiting = waiting[(waiting["since"] + waiting["wait"] > t)]
+        there = told[(told["start"] <= t) & (t < told["end"])]
+        assert list(there["age"] + t - there["start"]) == ([t - waiting["since"].min()] if len(waiting) else [])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_depth_agrees_with_the_trace_where_ids_are_given_again(seed):
+    walk = Walk(seed)
+    for _ in range(3):
+        for _ in range(50):
+            walk.step()
+        for job in sorted({*walk.waiting, *walk.held}):
+            walk.record(Kind.LOST, job)
+        walk.waiting, walk.held, walk.late, walk.last = {}, {}, [], 0
+    test_depth_agrees_with_the_trace_at_every_moment(walk.trace)
+    told = frames.jobs(walk.trace)
+    assert len(told) == sum(e.kind is Kind.DISPATCHED for e in walk.trace)
+    assert told["job"].duplicated().any()

@@ -1,0 +1,138 @@
+"""The attempts of the jobs of a trace: each reservation, what came of it, and when its worker let go of it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qlab.columns import NOTHING, Array
+from qlab.job_steps import OPEN, Steps
+from qlab.job_totals import exhausted
+from qlab.trace import Kind
+
+ENDS = (
+    *("reserved", "completed", "released", "retrying", "failed", "exhausted"),
+    *("superseded", "ran out", "recovered", "cleared", "lost"),
+)
+"""How a reservation can have ended, as `frames.attempts` names it; the first: not yet."""
+SETTLED = ("completed", "released", "retrying", "failed", "exhausted")
+"""Those in which its worker settled the job."""
+_END = {end: number for number, end in enumerate(ENDS)}
+_ENDED_BY = {
+    Kind.COMPLETED: "completed",
+    Kind.RELEASED: "released",
+    Kind.FAILED: "failed",
+    Kind.RESERVED: "superseded",
+    Kind.RECOVERED: "recovered",
+    Kind.CLEARED: "cleared",
+    Kind.LOST: "lost",
+}
+
+
+class Attempts(NamedTuple):
+    """Every reservation, by job and in its order; times in microseconds, `NOTHING` where something did not happen.
+
+    Attributes:
+        row: The job's place among the ids.
+        source: The place in the trace.
+        since: Since when the job had been claimable.
+        reserved: When it was reserved.
+        until: When the reservation was to run out, at last.
+        ended: When it ended: its worker settled the job, else it ran out or was taken away.
+        left: When its worker let go of the job: it settled it or was told that it came too late, or it crashed; where
+            nothing tells, when the reservation ended.
+        late: How long its worker went on after the reservation had run out or was taken away.
+        how: How it ended, as a place in `ENDS`.
+    """
+
+    row: Array
+    source: Array
+    since: Array
+    reserved: Array
+    until: Array
+    ended: Array
+    left: Array
+    late: Array
+    how: Array
+
+    @property
+    def ran(self) -> Array:
+        """Which of them were there to run the job: one that found every attempt used up was not."""
+        ran: Array = self.how != _END["exhausted"]
+        return ran
+
+    @property
+    def again(self) -> Array:
+        """Which runs began although no run before had failed or given the job back: a reservation had ended by itself.
+
+        What a crashed worker had begun is run again, and what a slow worker is at is run beside it.
+        """
+        by_itself = np.isin(self.how, [_END["superseded"], _END["recovered"]])
+        before = np.append(False, by_itself[:-1] & (self.row[1:] == self.row[:-1]))[: len(self.row)]
+        return before & self.ran
+
+
+def attempts_of(steps: Steps) -> Attempts:
+    """Find every attempt."""
+    begin = np.flatnonzero(steps.of(Kind.RESERVED))
+    last = _last_steps(steps, begin)
+    how = _how(steps, last)
+    settled = np.isin(how, [_END[end] for end in SETTLED])
+    ended = np.where(how == 0, NOTHING, np.where(settled, steps.end[last], steps.turn[last]))
+    left = _left(steps, begin, settled, ended)
+    late = np.append(0, np.cumsum(np.where(steps.late, steps.end - steps.turn, 0)))
+    return Attempts(
+        row=steps.row[begin],
+        source=steps.source[begin],
+        since=_since(steps)[begin],
+        reserved=steps.at[begin],
+        until=steps.told("until")[last],
+        ended=ended,
+        left=left,
+        late=late[last + 1] - late[begin] + np.where(how == 0, 0, np.maximum(left - ended, 0)),
+        how=how,
+    )
+
+
+def _last_steps(steps: Steps, begin: Array) -> Array:
+    """Find the last step of each reservation, which may have been extended."""
+    others = np.append(np.flatnonzero(~steps.of(Kind.EXTENDED) | (np.diff(steps.row, prepend=-1) > 0)), len(steps.row))
+    return others[np.searchsorted(others, begin, side="right")] - 1
+
+
+def _how(steps: Steps, last: Array) -> Array:
+    """Tell how each reservation ended."""
+    by = np.full(OPEN + 1, _END["lost"], np.int8)
+    for kind, end in _ENDED_BY.items():
+        by[list(Kind).index(kind)] = _END[end]
+    how = by[steps.then[last]]
+    after = np.minimum(last + 1, len(steps.row) - 1)
+    how[(how == _END["released"]) & steps.backed_off[after]] = _END["retrying"]
+    how[(how == _END["failed"]) & exhausted(steps)[after]] = _END["exhausted"]
+    still = steps.then[last] == OPEN
+    how[still] = np.where(steps.claimable[last[still]], _END["ran out"], _END["reserved"])
+    return how
+
+
+def _since(steps: Steps) -> Array:
+    """Tell since when the job of each reservation had been claimable; at once where nothing tells."""
+    before = np.maximum(np.arange(len(steps.row)) - 1, 0)
+    known = (np.diff(steps.row, prepend=-1) == 0) & steps.claimable[before]
+    said = np.where(steps.told("since") == NOTHING, steps.at, steps.told_since)
+    return np.where(known, steps.claimable_since[before], said)
+
+
+def _left(steps: Steps, begin: Array, settled: Array, ended: Array) -> Array:
+    """Tell when each reservation's worker let go of the job."""
+    left, texts = ended.copy(), steps.columns.texts
+    size = np.int64(1) + steps.columns.attempt.max(initial=0)
+    mine = steps.row[begin] * size + steps.told("attempt")[begin]
+    order = np.argsort(mine, kind="stable")
+    for kind in (Kind.SUPERSEDED, Kind.CRASHED):
+        row, source = steps.about(kind)
+        key = row * size + steps.columns.attempt[source]
+        place = np.searchsorted(mine[order], key, side="right") - 1
+        extend = texts.index("extend") if "extend" in texts else NOTHING
+        told = np.flatnonzero((place >= 0) & (steps.columns.detail[source] != extend))
+        told = told[mine[order[place[told]]] == key[told]]
+        left[order[place[told]]] = steps.columns.clock[source[told]]
+    return np.where(settled, ended, left)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qlab import drivers, frames, plots, systems
+    from qlab import drivers, frames, plots, systems, theory
     from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
@@ -66,10 +66,11 @@ __all__ = [
     "plots",
     "simulate",
     "systems",
+    "theory",
     "workers",
 ]
 
-_MODULES = ("drivers", "frames", "plots", "systems")
+_MODULES = ("drivers", "frames", "plots", "systems", "theory")
 _NAMES = {
     "checkup": ("Checkup", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),

@@ -1,0 +1,72 @@
+"""An outbox that sends at a pace and no more than so many a day."""
+
+from dataclasses import dataclass
+
+from qlab.theory.bulk import Bulk
+from qlab.theory.checks import not_negative, positive, stable, whole
+
+DAY = 86_400.0
+
+
+def wait_for_tick(rate: float, tick: float = 60.0) -> float:
+    """Tell how many seconds a mail waits on average where a tick sends one: T/2 + T rho/(2 (1 - rho)).
+
+    M/D/1 whose server takes a vacation of one tick whenever there is nothing to send (Cooper, 1970; Takagi, 1991).
+
+    Args:
+        rate: How many mails are posted in a second, below one in a tick, as a Poisson process.
+        tick: In seconds.
+    """
+    load = positive(rate, "rate") * positive(tick, "tick")
+    stable(load, 1)
+    return tick / 2 / (1 - load)
+
+
+@dataclass(frozen=True)
+class DailyCap:
+    """Mails that are posted as a Poisson process, of which at most so many leave in a day: Bailey's bulk queue (1954).
+
+    Attributes:
+        rate: How many mails are posted in a day on average, below the cap.
+        cap: How many leave in a day at the most.
+
+    Raises:
+        ValueError: A number is out of its range, or more mails are posted than may leave.
+    """
+
+    rate: float
+    cap: int
+
+    def __post_init__(self) -> None:
+        stable(positive(self.rate, "rate"), whole(self.cap, "cap"))
+
+    @property
+    def left(self) -> float:
+        """How many mails are left at the end of a day on average."""
+        return Bulk(self.rate, self.cap).mean
+
+    @property
+    def p_left(self) -> float:
+        """The probability that a day ends with mails left."""
+        return Bulk(self.rate, self.cap).some_left
+
+
+def burst_end(mails: int, pace: float = 60.0, cap: int | None = None, day: float = DAY) -> float:
+    """Tell when the last of so many mails leaves that are posted at once at midnight, the first leaving at once.
+
+    Args:
+        mails: How many, from 1.
+        pace: How many seconds lie between two.
+        cap: How many leave in a day at the most; None for no cap.
+        day: How long it is, in seconds; one on which clocks change is an hour shorter or longer.
+
+    Returns:
+        Seconds after that midnight.
+    """
+    last = whole(mails, "mails") - 1
+    if not_negative(pace, "pace") > 0:
+        a_day = int(positive(day, "day") // pace) + (1 if day % pace else 0)
+        days, nth = divmod(last, min(a_day, whole(cap or a_day, "cap")))
+    else:
+        days, nth = divmod(last, whole(cap or mails, "cap"))
+    return days * day + nth * pace

@@ -259,9 +259,7 @@ class Engine:
     def sweep(self, seat: Seat, what: str | None) -> None:
         """Let a worker that boots make jobs ready again: those whose reservation has run out, or all."""
         if what is not None:
-            if self._hears_callers:
-                self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # as in `take`
-            for job in self.queue.recover(force=what == "all"):
+            for job in self.queue.recover(force=what == "all", worker=seat.name):
                 self.ready(job.available_at)
 
     def restart(self, queue: Queue) -> None:
@@ -322,8 +320,6 @@ class Engine:
 
     def take(self, seat: Seat) -> bool:
         """Let a worker reserve what there is for it, and stop there. Returns whether there was anything."""
-        if self._hears_callers:
-            self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # a flaw that goes by names
         found = self.queue.take(self._batch, self._moment(seat), worker=seat.name, tell_missed=self._tell_misses)
         if not found:
             return False
@@ -472,8 +468,6 @@ class Engine:
             self._ask_again(seat)
 
     def _settle(self, seat: Seat, held: Reservation, ended: Ended) -> None:
-        if self._hears_callers:
-            self.queue.driver.caller = seat.name  # type: ignore[attr-defined]  # as above
         outcome = self.queue.settle(held, ended, self._moment(seat), worker=seat.name)
         if isinstance(outcome, Retrying | Released):
             self.ready(outcome.available_at)
@@ -500,7 +494,6 @@ class Engine:
     def _meet_store(self) -> None:
         """Find out what the store can tell that others cannot."""
         self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
-        self._hears_callers = hasattr(self.queue.driver, "caller")
 
     def _plan(self, at: int, act: Act, arg: Any = None) -> int:
         self._serial += 1

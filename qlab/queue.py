@@ -401,12 +401,13 @@ class Queue:
         moment = self.clock.now() if now is None else now
         self.trace.record(moment, Kind.CRASHED, job.id, job.name, job.attempts, worker)
 
-    def recover(self, *, force: bool = False) -> "Table[Job]":
+    def recover(self, *, force: bool = False, worker: str = "") -> "Table[Job]":
         """Make jobs ready again whose reservation has run out.
 
         Args:
             force: Take every reservation, run out or not. Only for a single process that has just booted and is
                 alone: it robs each worker that is alive, whose job then runs twice.
+            worker: Who does it; only a flaw of the lab goes by it.
 
         Returns:
             The jobs.
@@ -415,6 +416,7 @@ class Queue:
         now = self.clock.now()
         if force:
             log.warning("queue=%s: recovers every reservation; a worker that is alive is robbed of its job", self.name)
+        self._steps.introduce(worker, now)
         recovered = self.driver.recover(self.name, now=now, force=force)
         for job in recovered:
             self.trace.record(now, Kind.RECOVERED, job.id, job.name, job.attempts, until=job.available_at)

@@ -97,6 +97,7 @@ class Steps:
         self.failed: dict[str, int] = {}
         self.log_payloads = False
         self.listeners: list[Heard] = []
+        self._hear: Callable[..., None] | None = getattr(driver, "hear", None)
 
     # -- the step --
 
@@ -114,11 +115,17 @@ class Steps:
     def take(self, limit: int, now: float | None, worker: str, tell_missed: bool = True) -> list[Reservation]:
         """Reserve at most so many jobs at once."""
         moment = self._at(now)
+        self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
         if found or tell_missed:
             for held in found or (None,):
                 self._record_reserved(held, moment, worker)
         return found
+
+    def introduce(self, worker: str, now: float) -> None:
+        """Say who calls next to a store that goes by names: no driver does, a flaw of the lab may."""
+        if self._hear is not None:
+            self._hear(worker, now=now)
 
     def finish(self, held: Reservation, now: float | None, worker: str, holding: Told = nobody) -> Outcome:
         """Run and settle a reserved job; time goes by as its handler yields it."""
@@ -148,6 +155,7 @@ class Steps:
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
         moment, job = self._at(now), held.job
+        self.introduce(worker, moment)
         told = (job.id, job.name, job.attempts, moment)
         if ended.error is not None:
             outcome = self._after_error(held, ended.error, moment)
@@ -276,6 +284,7 @@ class Steps:
     ) -> tuple[Outcome, Reservation | Literal["ask"] | None]:
         now, job = self.clock.now(), held.job
         told = (job.id, job.name, job.attempts, now)
+        self.introduce(worker, now)
         try:
             done, following = self.driver.complete_and_reserve(held, now=now, retry_after=self.policy.retry_after)
         except _NO_ANSWER as error:

@@ -57,6 +57,10 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
     if not isinstance(url, str):
         raise TypeError(f"a driver's address is text such as 'sqlite:///jobs.db', not {url!r}")
     scheme = urlsplit(url).scheme
+    if scheme == "flaw":
+        raise ValueError(
+            f"{url!r} is a broken queue, for the lab only, which no address opens: make it from qlab.flaws.FLAWS"
+        )
     openers: dict[str, Callable[[str], Driver]] = {
         "memory": _open_memory,
         "sqlite": partial(_open_sqlite, create=create),

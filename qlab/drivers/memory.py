@@ -250,6 +250,35 @@ class MemoryDriver(StagedFailures):
         with self._lock:
             self._queue(queue).retried.difference_update(notes)
 
+    # -- what flaws.py turns --
+
+    def _row(self, job: Job) -> "_Row | None":
+        """Find what is stored of a job, whoever holds it now."""
+        return self._queue(job.queue).rows.get(job.id)
+
+    def _place(self, job: Job, available_at: int, seq: int, now: int) -> None:
+        """Give a job that waits another place in the line."""
+        there = self._queue(job.queue)
+        row = there.rows[job.id]
+        there.line.put(row, (available_at, seq), (row.attempts, row.reserved_at, row.token), now)
+
+    def _take_out(self, job: Job) -> bool:
+        """Delete what is stored of a job, whoever holds it now; False where nothing is."""
+        row = self._row(job)
+        if row is not None:
+            self._queue(job.queue).drop(row)
+        return row is not None
+
+    def _put_in(self, reservation: Reservation) -> None:
+        """Store a job as reserved by this reservation, also where it is gone or another's by now."""
+        job, there = reservation.job, self._queue(reservation.job.queue)
+        uid = job.uid if there.uids.get(job.uid, job.id) == job.id else f"{job.uid}-{job.id}"
+        there.rows[job.id] = _Row(
+            job.id, uid, job.name, job.body, us(job.dispatched_at), us(job.available_at), 0, job.attempts,
+            us(job.reserved_at or 0.0), reservation.token,
+        )  # fmt: skip
+        there.uids[uid] = job.id
+
     def _queue(self, queue: str) -> "_Queue":
         if self._closed:
             raise QueueClosed()

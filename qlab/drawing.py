@@ -21,6 +21,9 @@ from qlab.escape import shortened
 COLOURS = {"memory": "#000000", "sqlite": "#0072B2", "redis_list": "#D55E00", "redis_zset": "#E69F00"}
 """Each driver's colour, the same in every picture."""
 
+DRAWN = 3_000
+"""Points of a line: more than a picture has pixels."""
+
 Numbers: TypeAlias = NDArray[Any]
 
 _SPARE = ("#009E73", "#CC79A7", "#56B4E9", "#999999")
@@ -104,6 +107,11 @@ def origin_of(first: float) -> float:
     return 0.0 if is_simulated(first) else first
 
 
+def time_since(origin: float) -> str:
+    """Name the time of an axis that begins there."""
+    return "time since the start" if origin else "time"
+
+
 def unit_of(length: float) -> Unit:
     """Choose the unit in which so many seconds are best read."""
     return next(Unit(scale, name) for limit, scale, name in _UNITS if length <= limit)
@@ -155,6 +163,18 @@ def add_key(ax: Axes, entries: list[Any]) -> None:
     )  # fmt: skip
     for line in legend.get_lines():
         line.set_linewidth(min(line.get_linewidth(), 4.0))
+
+
+def label_bars(ax: Axes, x: Numbers, tops: Numbers, texts: list[str], width: float) -> float:
+    """Write a text above each bar, upright where the bars are narrow; tell how many points that takes."""
+    left, right = ax.get_xlim()
+    room = size_of(ax)[0] * width / (right - left)
+    longest = 5.5 * max(map(len, texts))
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 8}
+    style["rotation"] = 90 if longest > room else 0
+    for at, top, text in zip(x, tops, texts, strict=True):
+        ax.annotate(text, (at, top), (0, 3), **style)
+    return 5 + (longest if style["rotation"] else 11)
 
 
 # -- text and numbers --

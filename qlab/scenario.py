@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+from qlab import saved, workload
 from qlab.clock import duration
 from qlab.faults import Crash, Fault
 from qlab.policy import Policy
+from qlab.saved import AnyPath
 from qlab.workload import Workload
 
 
@@ -121,6 +124,32 @@ class Scenario:
         there = {*self.handlers, *(self.workload.handlers if self.workload is not None else ())}
         if there and (unknown := sorted(named - there)):
             raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(there)}")
+
+    def save(self, path: AnyPath) -> Path:
+        """Write it as readable JSON, which `load` reads: the whole file, or none.
+
+        Returns:
+            The file.
+
+        Raises:
+            OSError: The file cannot be written; what was there before still is.
+            ValueError: It holds what no file can, such as a function; nothing was written.
+        """
+        return saved.save(self, path, KINDS)
+
+    @classmethod
+    def load(cls, path: AnyPath) -> "Scenario":
+        """Read what `save` wrote, or somebody by hand in the same form.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is no scenario, from a newer qlab, or damaged; the message names the place in it.
+        """
+        return saved.load(path, Scenario, KINDS)
+
+
+KINDS = saved.classes(Scenario, Arrival, Behaviour, Poll, Policy, *get_args(Fault), *workload.KINDS)
+"""The classes that a scenario can be made of, and saved, by name."""
 
 
 def handler_of(fault: Fault) -> str | None:

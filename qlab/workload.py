@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import accumulate
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from qlab.arrivals import (
     Arrivals,
@@ -158,6 +158,15 @@ class Workload:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self._stated().values())
+
+
+KINDS: tuple[type, ...] = (
+    *(Workload, Clients, Budget, RecordedJob),
+    *(Fixed, Exponential, Lognormal, Erlang, Empirical),
+    *get_args(Arrivals),
+    *get_args(Failures),
+)
+"""What a workload can be made of, and saved."""
 
 
 def _names(names: Sequence[str] | Mapping[str, float]) -> Sequence[str] | Mapping[str, float]:

@@ -27,7 +27,6 @@ class Bench(Engine):
         super().__init__(*args, **options)
         self.outcomes: list[Outcome] = []
         self.marks = array("q")
-        self.settled = lambda _, outcome: self.outcomes.append(outcome)
 
     def arrive(self, arrival: Arrival) -> None:
         """Plan a dispatch."""
@@ -104,6 +103,10 @@ class Bench(Engine):
             self.run(max(seat.until, self.clock.now()), working=False)
             if seat.paused:
                 return
+
+    def _hear(self, held: Reservation, outcome: Outcome) -> None:
+        super()._hear(held, outcome)
+        self.outcomes.append(outcome)
 
     def _arrived(self, arrival: Arrival, _: int) -> None:
         self.coming -= 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from random import Random
 from typing import Any
 
-from qlab.clock import NEVER, SimulatedClock, from_us, us
+from qlab.clock import NEVER, SimulatedClock, us
 from qlab.cost import Cost
 from qlab.errors import DriverUnavailable
 from qlab.job import Job, Release, Reservation
@@ -172,13 +172,25 @@ class Engine:
         at, serial, act, arg = heapq.heappop(heap)
         if at > self._now:
             self._now = at
-            self.clock.advance_to(from_us(at))
+            self.clock.jump(at)
         act(arg, serial)
         return True
 
     def go(self, until: int, count: int) -> bool:
         """Let so many things happen. Returns whether there may be more."""
-        return all(self.step(until) for _ in range(count))
+        heap, turns, pop, jump = self._heap, self._turns, heapq.heappop, self.clock.jump
+        for _ in range(count):  # as `step`, without a call for each
+            if turns:
+                self._take_turn(turns.popleft())
+                continue
+            if not heap or heap[0][0] > until or (until == NEVER and not self.coming and self._is_over()):
+                return False
+            at, serial, act, arg = pop(heap)
+            if at > self._now:
+                self._now = at
+                jump(at)
+            act(arg, serial)
+        return True
 
     def ready(self, at: float) -> None:
         """Hear that a job may be reserved from a moment on, in seconds."""
@@ -294,7 +306,7 @@ class Engine:
 
     def _ask(self, seat: Seat) -> None:
         """Let a free worker ask for a job, once the store can answer."""
-        at = self._answered_at("reserve")
+        at = self._now if self._is_instant else self._answered_at("reserve")
         if at > self._now:
             seat.asking = self._plan(at, self._asked, seat)
         else:
@@ -447,6 +459,9 @@ class Engine:
 
     def _finish(self, seat: Seat, ended: Ended) -> None:
         """Settle a job whose handler has ended, once the store can answer."""
+        if self._is_instant:
+            self._finish_now((seat, ended), seat.planned)
+            return
         verb = "complete" if ended.error is None else "release"
         at = self._answered_at("release" if isinstance(ended.returned, Release) else verb)
         if at > self._now:
@@ -471,14 +486,17 @@ class Engine:
         outcome = self.queue.settle(held, ended, self._moment(seat), worker=seat.name)
         if isinstance(outcome, Retrying | Released):
             self.ready(outcome.available_at)
+        self._hear(held, outcome)
+
+    def _hear(self, held: Reservation, outcome: Outcome) -> None:
         if self.settled is not None:
             self.settled(held, outcome)
 
     # -- small things --
 
-    def _moment(self, seat: Seat) -> float:
-        """Tell what a worker's clock says, in seconds."""
-        return max(0.0, self._now / 1_000_000 + seat.ahead) if seat.ahead else self._now / 1_000_000
+    def _moment(self, seat: Seat) -> float | None:
+        """Tell what a worker's clock says, in seconds; None where it is right."""
+        return max(0.0, self._now / 1_000_000 + seat.ahead) if seat.ahead else None
 
     def _answered_at(self, verb: str) -> int:
         """Tell when the store answers what is asked now, in microseconds."""
@@ -493,6 +511,7 @@ class Engine:
 
     def _meet_store(self) -> None:
         """Find out what the store can tell that others cannot."""
+        self._is_instant = self._cost is None and not hasattr(self.queue.driver, "opens_at")
         self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
 
     def _plan(self, at: int, act: Act, arg: Any = None) -> int:

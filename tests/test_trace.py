@@ -38,14 +38,14 @@ def test_the_kinds_of_events_are_these() -> None:
     assert [str(kind) for kind in Kind] == [
         "dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded",
         "retried", "forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed",
-        "paused", "resumed", "restarted", "lost",
+        "paused", "resumed", "restarted", "lost", "rejected",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_says_itself_in_words(kind: Kind) -> None:
     assert kind is Kind.MISSED or "job 7" in Event(0.0, kind, 7, "A", 1, "w", 0.0, 1.0, "detail").says or kind in (
-        Kind.CLEARED, Kind.BLOCKED, Kind.RESTARTED,
+        Kind.CLEARED, Kind.BLOCKED, Kind.RESTARTED, Kind.REJECTED,
     )  # fmt: skip
     assert Event(0.0, kind).says
 
@@ -113,7 +113,7 @@ def test_a_trace_longer_than_what_waits_to_become_columns_keeps_every_event() ->
 
 def test_an_event_in_microseconds_is_the_one_in_seconds() -> None:
     trace = Trace(EVENTS[:2])
-    assert CODES[Kind.LOST] == len(Kind) - 1
+    assert CODES[Kind.REJECTED] == len(Kind) - 1
     trace.record_us(1_000_000, CODES[Kind.RELEASED], 1, "A", 1, "w", NOTHING, 11_000_000, "ValueError: é😀")
     trace.record_us(1_000_000, CODES[Kind.MISSED], NOTHING, "", 0, "w")
     assert list(trace) == EVENTS[:4]

@@ -9,7 +9,7 @@ from typing import Any
 
 from qlab.clock import NEVER, SimulatedClock, us
 from qlab.cost import Cost
-from qlab.errors import DriverUnavailable
+from qlab.errors import AttemptsExhausted, DriverUnavailable
 from qlab.job import Job, Release, Reservation
 from qlab.outcome import Outcome, Released, Retrying
 from qlab.queue import Queue
@@ -441,7 +441,8 @@ class Engine:
         try:
             seconds = self._heard(lambda: next(steps))
         except StopIteration as stop:
-            if self.strike is not None and self.strike("completing", seat):
+            ran = not isinstance(stop.value.error, AttemptsExhausted)
+            if ran and self.strike is not None and self.strike("completing", seat):
                 return
             self._finish(seat, stop.value)
         else:

@@ -55,6 +55,7 @@ class Simulation:
         self.scenario = scenario
         self.requests = Requests()
         self.cost, self.record_polls = cost, record_polls
+        self._begun = False
         self._losses: Losses | None = None
         self._check_restarts()
         for handler, behaviour in scenario.handlers.items():
@@ -96,11 +97,12 @@ class Simulation:
         last = NEVER if until == math.inf else us(until)
         stopped: list[bool] = []
         engine = self._engine
-        engine.begin()
-        with first_interrupt(lambda: stopped.append(True)), bar(progress) as told:
+        if not self._begun:
+            engine.begin()  # once: a run that goes on is to go as if it had never been stopped
+            self._begun = True
+        with first_interrupt(lambda: stopped.append(True)), bar(progress) as told, self.queue.unlogged():
             while not stopped and engine.go(last, _AT_ONCE):
                 self._tell(told, until)
-        engine.end()
         if until != math.inf and not stopped:
             engine.clock.advance_to(max(engine.clock.now(), until))
         return bool(stopped)

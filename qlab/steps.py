@@ -76,6 +76,7 @@ class Steps:
         extended: Until when the reservations that were extended last, in seconds, by token.
         failed: The ids of the last 10,000 jobs that failed here, by uid.
         log_payloads: Whether the lines of the log show payloads.
+        logs: Whether there are lines of the log.
         listeners: What is told how each attempt ended.
     """
 
@@ -96,6 +97,7 @@ class Steps:
         self.extended: dict[str, float] = {}
         self.failed: dict[str, int] = {}
         self.log_payloads = False
+        self.logs = True
         self.listeners: list[Heard] = []
         self._hear: Callable[..., None] | None = getattr(driver, "hear", None)
 
@@ -326,7 +328,7 @@ class Steps:
             except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
                 log.exception("a listener of outcomes went wrong; job=%s ended all the same", job.id)
         level = logging.ERROR if isinstance(outcome, Failed) else logging.INFO
-        if log.isEnabledFor(level):
+        if self.logs and log.isEnabledFor(level):
             log.log(level, "%s", self._line(held, outcome, worker))
         return outcome
 

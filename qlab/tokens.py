@@ -1,8 +1,10 @@
 """Random names that nobody else makes: of jobs (uids) and of reservations (tokens)."""
 
 import os
+import weakref
 
 _BLOCK = 256
+_all: "weakref.WeakSet[Tokens]" = weakref.WeakSet()
 
 
 class Tokens:
@@ -13,12 +15,10 @@ class Tokens:
 
     def __init__(self) -> None:
         self._ready: list[str] = []
-        self._pid = os.getpid()
+        _all.add(self)
 
     def next(self) -> str:
         """Give 32 hexadecimal digits that were never given before."""
-        if self._pid != os.getpid():
-            self._ready, self._pid = [], os.getpid()
         try:
             return self._ready.pop()
         except IndexError:
@@ -26,3 +26,12 @@ class Tokens:
             block = [drawn[i : i + 32] for i in range(0, len(drawn), 32)]
             self._ready = block
             return block.pop()
+
+
+def _after_fork() -> None:
+    for tokens in list(_all):
+        tokens._ready = []  # noqa: SLF001 - what was drawn is the parent's
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

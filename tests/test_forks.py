@@ -12,6 +12,7 @@ from conftest import QUEUE, failed_one, only
 from qlab import SimulatedClock, drivers
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import FailedJobs
+from qlab.tokens import Tokens
 from qlab.trace import Kind, Trace
 
 pytestmark = [
@@ -62,6 +63,18 @@ def test_a_child_can_record_and_move_time() -> None:
     assert in_a_child_forked_while_a_thread_holds(trace._lock, act) == 0  # noqa: SLF001 - as a thread does that records
     assert in_a_child_forked_while_a_thread_holds(clock._lock, act) == 0  # noqa: SLF001
     act()
+
+
+def test_a_child_makes_no_name_that_its_parent_makes() -> None:
+    tokens, (reading, writing) = Tokens(), os.pipe()
+    tokens.next()
+    assert in_a_child(lambda: os.write(writing, "".join(tokens.next() for _ in range(300)).encode())) == 0
+    with os.fdopen(reading, encoding="ascii") as told:
+        os.close(writing)
+        names = told.read()
+    child = {names[i : i + 32] for i in range(0, len(names), 32)}
+    assert len(child) == 300
+    assert child.isdisjoint(tokens.next() for _ in range(300))
 
 
 @pytest.mark.parametrize("order", ["available_at", "arrival"])

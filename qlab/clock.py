@@ -18,6 +18,8 @@ NEVER = 2**53
 
 _UNHEARD = 0.5  # seconds; a signal that comes just before a wait is heard only after it
 _LIMIT = NEVER // 1_000_000 - 1
+_LAST = float(_LIMIT)  # floats, because they are compared with floats at every step of every job
+_FIRST = -_LAST
 _IN_1973 = 1e8  # seconds since 1970
 _LONGEST = _LIMIT // 2  # a duration from today on ends before the limit
 
@@ -31,7 +33,7 @@ def us(seconds: float) -> int:
     Raises:
         ValueError: It is NaN, or more than 285 years from 0.
     """
-    if -_LIMIT <= seconds <= _LIMIT:
+    if _FIRST <= seconds <= _LAST:
         return round(seconds * 1_000_000)
     if seconds == math.inf:
         return NEVER
@@ -151,6 +153,8 @@ class SimulatedClock:
 
     def moment(self, when: float | datetime) -> float:
         """Turn a moment as a person writes it (seconds, or an aware datetime) into this clock's seconds."""
+        if type(when) is float and _FIRST <= when <= _LAST:
+            return round(when * 1_000_000) / 1_000_000
         if not isinstance(when, datetime):
             return from_us(us(_number(when)))
         if when.utcoffset() is None:

@@ -46,3 +46,17 @@ def test_any_number_of_stale_items_hides_no_ready_job(driver: Driver) -> None:
     push(driver, "ready", now=20.0)
     assert taken(driver, now=20.0) == ["ready"]
     assert len(again) == 4
+
+
+@only("memory", "memory-arrival")
+@pytest.mark.parametrize("retry_after", [None, 10.0])
+def test_jobs_that_are_gone_leave_nothing_behind(driver: Any, retry_after: float | None) -> None:
+    """Neither where reservations never run out, nor past the moment when they would have."""
+    for now in range(1_000):
+        push(driver, "a", now=float(now))
+        (held,) = driver.reserve(QUEUE, now=float(now), retry_after=retry_after)
+        assert driver.complete(held, now=float(now))
+        assert driver.next_due(QUEUE, now=float(now)) is None
+    there = driver._queues[QUEUE]  # noqa: SLF001 - what takes memory is seen nowhere else
+    assert [len(kept) for kept in vars(there).values() if isinstance(kept, dict | set)] == [0] * 5
+    assert sum(len(kept) for kept in vars(there.line).values()) < 15

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
-from qlab.clock import Clock, SimulatedClock, SystemClock, duration, pause
+from qlab.clock import Clock, SimulatedClock, SystemClock, duration, pause, us
 from qlab.driver import Driver
 from qlab.errors import (
     AttemptsExhausted,
@@ -30,7 +30,7 @@ from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, S
 from qlab.policy import Policy
 from qlab.registry import Registry
 from qlab.show import seconds as shown
-from qlab.trace import Kind, Trace
+from qlab.trace import CODES, NOTHING, Kind, Trace
 
 Result = TypeVar("Result")
 Asked = Callable[[], bool]
@@ -42,6 +42,8 @@ _REMEMBERED = 10_000
 _SETTLE_TRIES = 3
 _BLOCKED = 0.001
 _LOGGED_PAYLOAD = 1_000  # characters
+_RESERVED, _COMPLETED, _RELEASED = CODES[Kind.RESERVED], CODES[Kind.COMPLETED], CODES[Kind.RELEASED]
+_FAILED, _SUPERSEDED = CODES[Kind.FAILED], CODES[Kind.SUPERSEDED]
 
 
 def never() -> bool:
@@ -100,6 +102,7 @@ class Steps:
         self.logs = True
         self.listeners: list[Heard] = []
         self._hear: Callable[..., None] | None = getattr(driver, "hear", None)
+        self._in_real_time = isinstance(clock, SystemClock)
 
     # -- the step --
 
@@ -119,9 +122,10 @@ class Steps:
         moment = self._at(now)
         self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
-        if found or tell_missed:
-            for held in found or (None,):
-                self._record_reserved(held, moment, worker)
+        for held in found:
+            self._record_reserved(held, moment, worker)
+        if not found and tell_missed:
+            self._record_reserved(None, moment, worker)
         return found
 
     def introduce(self, worker: str, now: float) -> None:
@@ -266,8 +270,6 @@ class Steps:
 
         A repeat that finds the token gone is unknown, not superseded: the call before may be the one that settled it.
         """
-        until = self.extended.pop(held.token, held.reserved_until)
-        told = (outcome.job, outcome.name, outcome.attempt, outcome.at)
         for tried in range(_SETTLE_TRIES):
             try:
                 done = getattr(self.driver, verb)(held, now=outcome.at, **how)
@@ -277,8 +279,12 @@ class Steps:
                     pause(0.01 * tried)
                 continue
             if done:
+                if self.extended:
+                    self.extended.pop(held.token, None)
                 return outcome
             break
+        until = self.extended.pop(held.token, held.reserved_until)
+        told = (outcome.job, outcome.name, outcome.attempt, outcome.at)
         return Superseded(*told, verb) if problem is None else Unknown(*told, error_text(problem), until)
 
     def _complete_and_reserve(
@@ -301,36 +307,44 @@ class Steps:
 
     def record_wait(self, now: float, worker: str) -> None:
         """Record that the store's lock was waited for, where it was worth telling."""
-        blocked = self.driver.blocked()
-        if blocked > _BLOCKED and isinstance(self.clock, SystemClock):
+        if self._in_real_time and (blocked := self.driver.blocked()) > _BLOCKED:
             self._trace.record(now, Kind.BLOCKED, worker=worker, since=now - blocked, detail=shown(blocked))
 
     def _record_reserved(self, held: Reservation | None, now: float, worker: str) -> Reservation | None:
-        self.record_wait(now, worker)
+        if self._in_real_time:
+            self.record_wait(now, worker)
         if held is None:
             self._trace.record(now, Kind.MISSED, worker=worker)
             return None
-        job, since = held.job, held.claimable_since
+        job, since = held.job, us(held.claimable_since)
         if held.ran_out:
-            self._trace.record(now, Kind.EXPIRED, job.id, job.name, job.attempts - 1, worker, until=since)
-        self._trace.record(now, Kind.RESERVED, job.id, job.name, job.attempts, worker, since, job.available_at)
+            self._trace.record(
+                now, Kind.EXPIRED, job.id, job.name, job.attempts - 1, worker, until=held.claimable_since
+            )
+        self._trace.record_us(us(now), _RESERVED, job.id, job.name, job.attempts, worker, since, us(job.available_at))
         return held
 
     def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
-        job = held.job
-        kind, until, detail = _event(outcome)
-        if kind is not None:
-            self._trace.record(outcome.at, kind, job.id, job.name, outcome.attempt, worker, until=until, detail=detail)
-        self.record_wait(outcome.at, worker)
+        code, until, detail = _event(outcome)
+        if code is not None:
+            self._trace.record_us(
+                us(outcome.at), code, outcome.job, outcome.name, outcome.attempt, worker, NOTHING, until, detail
+            )
+        if self._in_real_time:
+            self.record_wait(outcome.at, worker)
+        if self.listeners:
+            self._tell_listeners(held, outcome)
+        level = logging.ERROR if code == _FAILED else logging.INFO
+        if self.logs and log.logger.isEnabledFor(level):
+            log.log(level, "%s", self._line(held, outcome, worker))
+        return outcome
+
+    def _tell_listeners(self, held: Reservation, outcome: Settled) -> None:
         for tell in tuple(self.listeners):
             try:
                 tell(held, outcome)
             except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
-                log.exception("a listener of outcomes went wrong; job=%s ended all the same", job.id)
-        level = logging.ERROR if isinstance(outcome, Failed) else logging.INFO
-        if self.logs and log.isEnabledFor(level):
-            log.log(level, "%s", self._line(held, outcome, worker))
-        return outcome
+                log.exception("a listener of outcomes went wrong; job=%s ended all the same", outcome.job)
 
     def _line(self, held: Reservation, outcome: Settled, worker: str) -> str:
         """Write an outcome as a line of the log."""
@@ -410,16 +424,17 @@ def _checked(returned: Any) -> Any:
     return returned
 
 
-def _event(outcome: Settled) -> tuple[Kind | None, float | None, str]:
+def _event(outcome: Settled) -> tuple[int | None, int, str]:
+    """Tell which event an outcome is, until when in microseconds, and its detail."""
     match outcome:
         case Completed():
-            return Kind.COMPLETED, None, ""
+            return _COMPLETED, NOTHING, ""
         case Released():
-            return Kind.RELEASED, outcome.available_at, ""
+            return _RELEASED, us(outcome.available_at), ""
         case Retrying():
-            return Kind.RELEASED, outcome.available_at, outcome.error
+            return _RELEASED, us(outcome.available_at), outcome.error
         case Failed():
-            return Kind.FAILED, None, outcome.error
+            return _FAILED, NOTHING, outcome.error
         case Superseded():
-            return Kind.SUPERSEDED, None, outcome.verb
-    return None, None, ""
+            return _SUPERSEDED, NOTHING, outcome.verb
+    return None, NOTHING, ""

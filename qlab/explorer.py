@@ -1,0 +1,217 @@
+"""Every order in which the workers of a small scenario can take their steps, on a real driver.
+
+What is explored is the driver itself: each order is taken step by step on a queue, and states that nothing tells apart
+are merged, so that many thousand orders are counted from a few hundred states.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from qlab.clock import SimulatedClock
+from qlab.escape import html
+from qlab.interleaving import Path
+from qlab.invariants import PROMISES, Kept, Promise, first_broken, promise
+from qlab.narration import opening, sentence
+from qlab.plays import Plays, Store
+from qlab.queue import Queue
+from qlab.sampling import Schedule, schedule, walk_some
+from qlab.scenario import Scenario
+from qlab.show import table_html
+from qlab.situation import SITUATIONS, Situation, situation
+from qlab.stage import Stage
+from qlab.trace import Trace
+from qlab.walks import Walked, walk_all
+
+
+class Broken(NamedTuple):
+    """The first path that breaks a promise, and no step of it can be left out.
+
+    Attributes:
+        path: The steps.
+        promise: What the promise is called.
+        says: How it is broken.
+    """
+
+    path: Path
+    promise: str
+    says: str
+
+
+class Explored:
+    """What came of every order, or of those that were sampled.
+
+    Attributes:
+        situation: What was explored.
+        driver: On what: product, version and settings of the store.
+        paths: How many orders there are, or how many were sampled.
+        states: How many states are different.
+        outcomes: How many orders end how.
+        first_broken: The path that breaks a promise and is told soonest; None where none does.
+        sampled: How orders were sampled: `random` or `pct`; None where all were walked through.
+        bound: With which probability one sampled order finds what takes `depth` choices, at the least; only of `pct`.
+    """
+
+    def __init__(
+        self,
+        plays: Plays,
+        promises: Sequence[Promise],
+        walked: Walked,
+        description: str,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self.situation, self.driver = plays.situation, description
+        self.sampled = None if schedule is None else schedule.name
+        self.bound = None if schedule is None else schedule.bound
+        self._plays, self._promises, self._walked = plays, tuple(promises), walked
+        self.states = walked.states
+        self.outcomes: Mapping[str, int] = dict(sorted(walked.outcomes.items(), key=lambda item: -item[1]))
+        self.paths = sum(self.outcomes.values())
+        found = walked.found
+        self.first_broken = None if found is None else Broken(found.path, found.promise.name, found.says)
+
+    def paths_of(self, outcome: str | None = None, limit: int | None = None) -> Iterator[Path]:
+        """Give paths that end in an outcome.
+
+        Args:
+            outcome: One of `outcomes`; None for all.
+            limit: How many at the most.
+
+        Raises:
+            ValueError: No path ends so.
+        """
+        if outcome is not None and outcome not in self.outcomes:
+            raise ValueError(f"no path ends in {outcome!r}: use one of {', '.join(map(repr, self.outcomes))}")
+        return itertools.islice(self._walked.paths_of(outcome), limit)
+
+    def story(self, path: Path) -> list[str]:
+        """Tell a path in sentences, one a step, and at last which promise it breaks.
+
+        Raises:
+            ValueError: A step of it cannot be taken.
+        """
+        with self._plays.stage(path) as stage:
+            return [*_told(stage, path, self._promises, last=True)]
+
+    def trace(self, path: Path) -> Trace:
+        """Give a path as a trace, one second a step: `plots.timeline` draws it.
+
+        Raises:
+            ValueError: A step of it cannot be taken.
+        """
+        with self._plays.stage(path) as stage:
+            for step in path:
+                stage.take(step)
+            return stage.queue.trace
+
+    def replay(self, path: Path, queue: Queue) -> Iterator[str]:
+        """Take a path's steps on a queue, one each time that the next sentence is asked for.
+
+        Args:
+            path: The path.
+            queue: An empty queue on any driver, under a `SimulatedClock`; it gets the scenario's handlers.
+
+        Yields:
+            What is there at first, what each step did, and at last which promise was broken, or that none was.
+
+        Raises:
+            TypeError: The queue's clock is no `SimulatedClock`.
+            ValueError: There are jobs in the queue, or a step cannot be taken on this driver.
+        """
+        if queue.counts().depth:
+            raise ValueError(f"the queue {queue.name!r} has {queue.counts().depth} jobs: a replay needs an empty one")
+        if not isinstance(queue.clock, SimulatedClock):
+            raise TypeError(f"the queue {queue.name!r} has a {type(queue.clock).__name__}: use a SimulatedClock")
+        return self._replayed(path, queue)
+
+    def _replayed(self, path: Path, queue: Queue) -> Iterator[str]:
+        policy = queue.policy
+        try:
+            yield from _told(Stage(self.situation, queue, path), path, self._promises, last=False)
+        finally:
+            queue.policy = policy
+
+    def __repr__(self) -> str:
+        broken = f"broken: {self.first_broken.promise}" if self.first_broken else "no promise is broken"
+        return f"<Explored {self.situation.name!r} on {self.driver}: {self.paths} paths, {broken}>"
+
+    def _repr_html_(self) -> str:
+        walked = f"a sample of {self.paths} orders" if self.sampled else f"{self.paths} orders"
+        rows = [(outcome, count) for outcome, count in self.outcomes.items()]
+        table = table_html(("outcome", "orders"), rows, f"{self.situation.name} on {self.driver}: {walked}")
+        if self.first_broken is None:
+            return f"{table}<p>No promise is broken.</p>"
+        told = "".join(f"<li>{html(each)}</li>" for each in self.story(self.first_broken.path))
+        return f"{table}<p>{html(self.first_broken.promise)}</p><ol>{told}</ol>"
+
+
+def explore(
+    scenario: Situation | Scenario | str = "one_job",
+    *,
+    driver: Store = "memory://",
+    promises: Sequence[Kept | Promise] = PROMISES,
+    expiries: int | None = None,
+    crashes: int | None = None,
+    restarts: int | None = None,
+    most: int = 20_000,
+    sample: Literal["random", "pct"] | None = None,
+    samples: int = 1_000,
+    depth: int = 3,
+    seed: int = 0,
+) -> Explored:
+    """Take the steps of a small scenario in every order, and count how they end.
+
+    A worker's steps are: it reserves a job, its handler ends, it settles the job. Beside those a reservation may run
+    out under its worker, and a worker may crash with a job in hand.
+
+    Args:
+        scenario: What is to be done: one of `SITUATIONS` or its name, or a scenario.
+        driver: A driver, its address, or what makes one, such as a flaw's class.
+        promises: What to look for: functions of a `State`.
+        expiries: How many reservations run out, at the most; the situation's number by default, and 1 for a scenario.
+        crashes: How many workers crash, at the most; the situation's number by default, and none for a scenario.
+        restarts: How many crashed workers are started again, at the most; likewise.
+        most: How many different states there may be.
+        sample: How to choose orders where there are too many for all of them: `random`, each step as likely as the
+            others, or `pct`, which finds what takes `depth` choices with a probability that is known (`bound`).
+        samples: How many orders to choose.
+        depth: How many choices `pct` reckons with, from 1.
+        seed: Where chance starts.
+
+    Raises:
+        ValueError: A value is out of its range.
+        TooLarge: There are more states than `most`: sample them.
+    """
+    situated = _situated(scenario, expiries=expiries, crashes=crashes, restarts=restarts)
+    wanted = [promise(each) for each in promises]
+    with Plays(situated, driver) as plays:
+        description = plays.description
+        if sample is None:
+            return Explored(plays, wanted, walk_all(plays.play, wanted, most), description)
+        chosen = schedule(sample, situated, depth=depth, seed=seed)
+        return Explored(plays, wanted, walk_some(plays, chosen, wanted, samples), description, chosen)
+
+
+def _situated(scenario: Situation | Scenario | str, **numbers: int | None) -> Situation:
+    given: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
+    if isinstance(scenario, str):
+        scenario = situation(scenario)
+    if isinstance(scenario, Situation):
+        return replace(scenario, **given)
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"scenario is {scenario!r}: use a Scenario, or one of {', '.join(SITUATIONS)}")
+    return Situation(scenario, **given)
+
+
+def _told(stage: Stage, path: Path, promises: Sequence[Promise], *, last: bool) -> Iterator[str]:
+    before = stage.state()
+    yield opening(before)
+    broken = None
+    for left, step in zip(range(len(path) - 1, -1, -1), path, strict=True):
+        did = stage.take(step)
+        after = stage.state(last=last and not left)
+        broken = broken or first_broken(promises, after)
+        yield sentence(did, before, after)
+        before = after
+    yield "No promise is broken." if broken is None else f"Broken ({broken[0].name}): {broken[1]}."

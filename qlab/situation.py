@@ -1,0 +1,147 @@
+"""Small scenarios to explore: a few workers, a few jobs, and how much may go wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from qlab.policy import Policy
+from qlab.scenario import Arrival, Behaviour, Scenario
+
+_LIMIT = 8
+"""Of how many workers, and of how many jobs, orders can still be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A small scenario, and how much may go wrong in it.
+
+    Of the scenario count the jobs (all are dispatched at the start), the attempts in which their handlers fail, the
+    workers, and the policy's tries. Backoffs are left out: who gives a job back gives it back at once. A policy with
+    `retry_after=None` has reservations that never run out.
+
+    Attributes:
+        scenario: What is to be done, and by how many workers.
+        expiries: How many reservations run out, at the most.
+        crashes: How many workers crash with a job in hand, at the most.
+        restarts: How many of those are started again, at the most; each then recovers: every reservation where it is
+            alone, else those that have run out.
+        renamed: Whether a worker that is started again has another name than before.
+
+    Raises:
+        TypeError: A number is none.
+        ValueError: A number is out of its range, or the scenario is none to explore.
+    """
+
+    scenario: Scenario
+    expiries: int = 1
+    crashes: int = 0
+    restarts: int = 0
+    renamed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("expiries", "crashes", "restarts"):
+            _check_count(name, getattr(self, name))
+        scenario = self.scenario
+        if not scenario.arrivals:
+            raise ValueError(f"scenario {scenario.name!r} dispatches nothing: there is no order to explore")
+        for what, count in (("workers", scenario.workers), ("jobs", len(scenario.arrivals))):
+            if count > _LIMIT:
+                raise ValueError(f"scenario {scenario.name!r} has {count} {what}: explore takes {_LIMIT} at the most")
+        if self.expiries and scenario.policy.retry_after is None:
+            raise ValueError(
+                f"expiries is {self.expiries}, and scenario {scenario.name!r} has reservations that never run out "
+                "(retry_after=None): use expiries=0"
+            )
+
+    @property
+    def name(self) -> str:
+        """What the scenario is called."""
+        return self.scenario.name
+
+    @property
+    def about(self) -> str:
+        """What it shows."""
+        return self.scenario.about
+
+
+def small(
+    name: str,
+    about: str = "",
+    *,
+    workers: int = 2,
+    jobs: int = 1,
+    tries: int | None = 3,
+    fails: int | None = 0,
+    runs_out: bool = True,
+) -> Scenario:
+    """Make a small scenario, all of whose jobs are alike.
+
+    Args:
+        name: What it is called.
+        about: What it shows, in a sentence.
+        workers: How many workers there are.
+        jobs: How many jobs.
+        tries: How many attempts each has; None for no limit.
+        fails: How many of its attempts raise before one succeeds; None for every one.
+        runs_out: Whether reservations run out at all.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ValueError(f"jobs is {jobs!r}: use a number from 1")
+    return Scenario(
+        name,
+        (Arrival(0.0, "job"),) * jobs,
+        {"job": Behaviour(seconds=1.0, fails=fails)},
+        about=about,
+        workers=workers,
+        policy=Policy(tries=tries, backoff=(), retry_after=90.0 if runs_out else None),
+    )
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}: use a number from 0")
+    if value < 0:
+        raise ValueError(f"{name} is {value}: use a number from 0")
+
+
+_NAMED = (
+    Situation(small("one_job", "Two workers and one job, whose reservation may run out under the one that has it.")),
+    Situation(small("one_try", "The same with a single try: whoever comes second must not run it.", tries=1)),
+    Situation(
+        small("takes_two", "A handler that fails at its first attempt: the job is given back, perhaps too late.",
+              tries=2, fails=1)
+    ),
+    Situation(
+        small("two_jobs", "One worker and two jobs that fail at first: each gets its turn.", workers=1, jobs=2,
+              fails=1),
+        expiries=0,
+    ),
+    Situation(
+        small("restart", "The only worker crashes, and recovers at its next start what it left behind; nothing runs "
+              "out.", workers=1, jobs=2, runs_out=False),
+        expiries=0, crashes=1, restarts=1,
+    ),
+    Situation(
+        small("renamed", "The same, but the worker has another name when it is started again.", workers=1, jobs=2,
+              runs_out=False),
+        expiries=0, crashes=1, restarts=1, renamed=True,
+    ),
+    Situation(
+        small("crash", "Two workers and one job; one worker may crash, and one reservation may run out."),
+        expiries=1, crashes=1,
+    ),
+)  # fmt: skip
+
+SITUATIONS: Mapping[str, Situation] = MappingProxyType({each.name: each for each in _NAMED})
+"""The situations that have a name, the smallest first."""
+
+
+def situation(name: str) -> Situation:
+    """Give the situation of a name.
+
+    Raises:
+        ValueError: None has this name.
+    """
+    if name not in SITUATIONS:
+        raise ValueError(f"there is no scenario {name!r} to explore: use one of {', '.join(SITUATIONS)}")
+    return SITUATIONS[name]

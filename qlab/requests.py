@@ -1,6 +1,7 @@
 """What clients saw: each request, how many times it was asked, and when it was answered."""
 
 from array import array
+from collections.abc import Mapping
 
 NOTHING = -(2**62)
 """The microsecond that stands for one that never came."""
@@ -43,6 +44,21 @@ class Requests:
     def columns(self) -> "dict[str, array[int]]":
         """Give the columns, by name."""
         return {name: getattr(self, name) for name in self.COLUMNS}
+
+    @classmethod
+    def of_columns(cls, columns: "Mapping[str, array[int]]") -> "Requests":
+        """Make of columns what gives them.
+
+        Raises:
+            ValueError: These are no columns of requests.
+        """
+        requests = cls()
+        for name, column in requests.columns().items():
+            given = columns.get(name)
+            if given is None or given.typecode != "q" or len(given) != len(columns[cls.COLUMNS[0]]):
+                raise ValueError(f"the column {name!r} is missing, or not as long as the others, or of another type")
+            column.extend(given)
+        return requests
 
     def __len__(self) -> int:
         return len(self.started_at)

@@ -4,15 +4,18 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from qlab import drivers
+from qlab import drivers, saved, saved_run
 from qlab.clock import SimulatedClock
 from qlab.cost import Cost
 from qlab.driver import Driver, Durability
 from qlab.queue import Queue
 from qlab.requests import Requests
-from qlab.scenario import Scenario
+from qlab.saved import AnyPath
+from qlab.scenario import KINDS, Scenario
 from qlab.simulator import Simulation
 from qlab.trace import Moment, Trace
 
@@ -101,9 +104,48 @@ class Run:
             last = self.planned_until if until is None else until
             return _result(simulation, last, interrupted=simulation.run(last))
 
+    def save(self, path: AnyPath) -> Path:
+        """Write it as one file, which `load` reads: the whole file, or none. Handlers of your own are not in it.
+
+        Returns:
+            The file.
+
+        Raises:
+            OSError: The file cannot be written; what was there before still is.
+            ValueError: The scenario holds what no file can, such as a function; nothing was written.
+        """
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return saved_run.save(path, self.trace, self.requests, facts, _KINDS)
+
+    @classmethod
+    def load(cls, path: AnyPath) -> "Run":
+        """Read what `save` wrote; nothing that is in the file is executed.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is no run, from a newer qlab, or damaged; the message says what is wrong.
+        """
+        trace, requests, facts = saved_run.load(path, _FACTS, _KINDS)
+        return Run(trace, requests=requests, **facts)
+
     def __repr__(self) -> str:
         how = f", interrupted at {self.until:g} s" if self.interrupted else ""
         return f"<Run of {self.scenario.name!r} (seed {self.scenario.seed}) on {self.description}: {self.trace!r}{how}>"
+
+
+_KINDS = {**KINDS, **saved.classes(Durability, Cost)}
+_FACTS: saved_run.Fields = {
+    "scenario": Scenario,
+    "driver": str,
+    "order": str,
+    "description": str,
+    "durability": Durability,
+    "until": float,
+    "interrupted": bool,
+    "planned_until": float,
+    "cost": (Cost, NoneType),
+    "record_polls": bool,
+}
 
 
 def simulate(

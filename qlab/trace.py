@@ -360,6 +360,29 @@ class Trace:
             self._move()
             return {name: column[:] for name, column in self._columns.items()}, list(self._texts)
 
+    @classmethod
+    def of_columns(cls, columns: "Mapping[str, array[int]]", texts: Sequence[str]) -> "Trace":
+        """Make a trace of what `columns` gives.
+
+        Raises:
+            ValueError: These are no columns of a trace.
+        """
+        trace = cls()
+        for name, column in trace._columns.items():
+            given = columns.get(name)
+            if given is None or given.typecode != column.typecode or len(given) != len(columns["at"]):
+                raise ValueError(f"the column {name!r} is missing, or not as long as the others, or of another type")
+            below = len(_KINDS) if name == "kind" else len(texts) if name in _TEXTS else None
+            if below is not None and given and max(given) >= below:
+                raise ValueError(f"the column {name!r} has the number {max(given)}, there are {below:,}")
+            column.extend(given)
+        trace._kept = len(trace._at)
+        trace._texts = ["", *(text for text in texts if text)]
+        if trace._texts != list(texts) or len(set(texts)) < len(texts):
+            raise ValueError("the texts do not begin with the empty one, or one stands there twice")
+        trace._codes = {text: code for code, text in enumerate(trace._texts)}
+        return trace
+
     def at(self, moment: float) -> Moment:
         """Rebuild what was where at a moment, in seconds: every event of that moment or an earlier one has happened."""
         rebuilt = Moment()

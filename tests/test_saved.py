@@ -2,20 +2,28 @@
 
 import json
 import math
+import pickle
 import resource
+import zipfile
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
 import pytest
+from conftest import only
 from test_workload import ARRIVALS, DISTRIBUTIONS, OTHERS
 
-from qlab import Policy, saved
+from qlab import Policy, Run, Trace, saved, simulate
+from qlab.cost import Cost
+from qlab.driver import Driver
 from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew
 from qlab.scenario import KINDS, NAMED, Arrival, Behaviour, Poll, Scenario, named
-from qlab.workload import Fixed, Poisson, Recorded, RecordedJob, Varying, Workload
+from qlab.trace import Kind
+from qlab.workload import Budget, Chance, Clients, Exponential, Fixed, Poisson, Recorded, RecordedJob, Varying, Workload
 
 FAULTS: list[Any] = [
     Crash("resize", back_after=5.0, when="completing", times=None),
@@ -260,3 +268,198 @@ def test_a_link_stays_one_and_a_new_file_has_the_usual_rights(tmp_path: Path) ->
     (tmp_path / "usual").touch()
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "real.json").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+# -- runs --
+
+BUSY = replace(
+    SCENARIO,
+    name="busy",
+    faults=(Crash("resize", back_after=5.0), Pause(100.0, at=30.0, worker=2), Away(50.0, 10.0)),
+    policy=Policy(retry_after=20.0, backoff=(5.0,)),
+    workload=Workload(
+        Poisson(0.5),
+        Exponential(3.0),
+        Chance(0.2),
+        names={"mail": 1, "résumé": 2},
+        jobs=60,
+        capacity=8,
+        clients=Clients(10.0, 3, (5.0,), "full", budget=Budget()),
+    ),
+)
+
+
+def busy(until: float = math.inf, **how: Any) -> Run:
+    return simulate("memory://", BUSY, until=until, **how)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_run_of_a_named_scenario_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+    run = simulate("memory://", named(name, seed=7))
+    back = Run.load(run.save(tmp_path / "one.run"))
+    assert back == run
+    assert back.trace.difference(run.trace) is None
+    assert repr(back) == repr(run)
+
+
+@only("memory", "sqlite", "redis_list-redis", "redis_zset-redis")
+def test_a_run_on_any_store_says_afterwards_on_which(driver: Driver, tmp_path: Path) -> None:
+    run = simulate(driver, named("all_kinds", seed=7))
+    back = Run.load(run.save(tmp_path / "one.run"))
+    assert back == run
+    assert (back.driver, back.description, back.durability) == (driver.name, driver.description, driver.durability)
+
+
+def test_a_run_with_everything_comes_back_as_it_was(tmp_path: Path) -> None:
+    run = busy(until=200.0, cost=Cost(reserve=0.25), record_polls=False)
+    assert len(run.requests) == 60
+    assert {Kind.REJECTED, Kind.CRASHED, Kind.PAUSED, Kind.SUPERSEDED} <= {event.kind for event in run.trace}
+    back = Run.load(run.save(tmp_path / "one.run"))
+    assert back == run
+    assert (back.digest, back.requests, back.cost) == (run.digest, run.requests, run.cost)
+    assert back.at(100.0) == run.at(100.0)
+    assert back.save(tmp_path / "two.run").read_bytes() == (tmp_path / "one.run").read_bytes()
+    assert files(tmp_path) == ["one.run", "two.run"]
+
+
+def test_a_run_that_was_loaded_can_be_branched(tmp_path: Path) -> None:
+    run = busy()
+    back = Run.load(run.save(tmp_path / "one.run"))
+    assert back.planned_until == math.inf
+    assert back.branch(60.0, {"retry_after": 5.0}).digest == run.branch(60.0, {"retry_after": 5.0}).digest
+    assert back.branch(60.0, {}).digest == run.digest
+
+
+def test_the_trace_of_a_run_that_was_loaded_goes_on() -> None:
+    whole = busy().trace
+    again = Trace.of_columns(*whole.columns())
+    for trace in (whole, again):
+        trace.record(1_000.0, Kind.DISPATCHED, 99, "new", worker="worker 1")
+    assert again == whole
+    assert again.digest() == whole.digest()
+
+
+def test_a_run_without_an_event_comes_back_too(tmp_path: Path) -> None:
+    run = simulate("memory://", name="nothing")
+    assert len(run.trace) == 0
+    assert Run.load(run.save(tmp_path / "one.run")) == run
+
+
+def test_a_scenario_that_no_file_can_hold_is_told_before_a_run_is_written(tmp_path: Path) -> None:
+    run = simulate("memory://", workload=Workload(Varying(rate, most=2.0), jobs=3))
+    with pytest.raises(ValueError, match=r"^scenario.workload.arrivals.rate is .* state the rate as steps"):
+        run.save(tmp_path / "one.run")
+    assert files(tmp_path) == []
+
+
+def test_the_columns_can_be_read_without_qlab(tmp_path: Path) -> None:
+    run = busy()
+    with zipfile.ZipFile(run.save(tmp_path / "one.run")) as archive:
+        head = json.loads(archive.read("run.json"))
+        at = archive.read("trace/at")
+    assert head["digest"] == run.digest
+    assert head["tables"]["trace"]["at"] == ["q", len(run.trace)]
+    moments = [int.from_bytes(at[i : i + 8], "little", signed=True) / 1e6 for i in range(0, len(at), 8)]
+    assert moments == [event.at for event in run.trace]
+
+
+def test_kinds_of_events_keep_their_numbers_in_files() -> None:
+    assert [str(kind) for kind in Kind][:21] == [
+        *("dispatched", "reserved", "extended", "completed", "released", "failed", "expired", "superseded", "retried"),
+        *("forgotten", "recovered", "cleared", "missed", "blocked", "crashed", "progressed", "paused", "resumed"),
+        *("restarted", "lost", "rejected"),
+    ]
+
+
+def rewritten(file: Path, changes: dict[str, Any]) -> Path:
+    """Change entries of an archive: bytes as they are, a function on what `run.json` says, None for none."""
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    for name, to in changes.items():
+        if to is None:
+            del entries[name]
+        else:
+            entries[name] = to if isinstance(to, bytes) else json.dumps(to(json.loads(entries[name]))).encode()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return file
+
+
+H = "run.json"
+DAMAGED_RUNS: list[tuple[dict[str, Any], str]] = [
+    ({H: None}, "it is damaged, or no saved run: \"There is no item named 'run.json' in the archive\""),
+    ({H: b"[]"}, "it is no saved run: one begins with"),
+    ({H: b"["}, "it is damaged, or no saved file of qlab"),
+    ({H: change("qlab", to="scenario")}, "it is a saved scenario, and no run"),
+    ({H: change("version", to=2)}, "its version is 2, this qlab knows up to 1"),
+    ({H: change("digest", to="0" * 16)}, "and was 0000000000000000: it is damaged"),
+    ({H: change("texts", 1, to="another")}, "it is damaged"),
+    ({H: change("texts", to=[""])}, "the column 'name' has the number"),
+    ({H: change("texts", 1, to="")}, "the texts do not begin with the empty one, or one stands there twice"),
+    ({H: change("texts", to=None)}, "it does not say which texts its events have"),
+    ({H: change("kinds", 2, to="exploded")}, "events that this qlab does not know, such as 'exploded'"),
+    ({H: change("kinds", to=None)}, "it does not say which kinds of events it has"),
+    ({H: change("driver", to=7)}, "its driver is 7: it is damaged"),
+    ({H: change("until", to=KeyError)}, "its until is None: it is damaged"),
+    ({H: change("scenario", to=None)}, "its scenario is None: it is damaged"),
+    ({H: change("scenario", "workers", to=0)}, "scenario: no Scenario can be made of this: workers is 0"),
+    ({H: change("scenario", "policy", "class", to="os.system")}, "scenario.policy: there is no class 'os.system'"),
+    ({H: change("tables", "trace", "at", to=KeyError)}, "the column 'at' is missing"),
+    ({H: change("tables", "requests", "asked", to=KeyError)}, "the column 'asked' is missing"),
+    ({H: change("tables", to=KeyError)}, "it is damaged, or no saved run: 'tables'"),
+    ({H: change("tables", "trace", "at", 1, to=10**9)}, "its trace/at has not the length that run.json says"),
+    ({H: change("tables", "trace", "at", 0, to="u")}, "its trace/at is of the type 'u'"),
+    ({"trace/at": None}, "no item named 'trace/at'"),
+    ({"trace/kind": b"\xff"}, "its trace/kind has not the length"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), DAMAGED_RUNS, ids=[says for _, says in DAMAGED_RUNS])
+def test_a_run_that_cannot_be_is_refused_with_its_place(tmp_path: Path, changes: Any, says: str) -> None:
+    file = rewritten(busy().save(tmp_path / "one.run"), changes)
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - the message is compared below
+        Run.load(file)
+    assert str(refusal.value).startswith(f"{file}: ")
+    assert says in str(refusal.value)
+
+
+def test_an_event_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    run = busy()
+    for name, column in run.trace.columns()[0].items():
+        changed = array(column.typecode, column)
+        changed[len(changed) // 2] ^= 1
+        file = rewritten(run.save(tmp_path / "one.run"), {f"trace/{name}": changed.tobytes()})
+        with pytest.raises(ValueError, match=f"and was {run.digest}: it is damaged"):
+            Run.load(file)
+
+
+def test_a_run_that_was_damaged_anywhere_is_refused_or_is_the_same(tmp_path: Path) -> None:
+    run, random, refused = busy(), Random(7), 0
+    file = run.save(tmp_path / "one.run")
+    whole = file.read_bytes()
+    for _ in range(600):
+        damaged = bytearray(whole)
+        if random.random() < 0.2:
+            del damaged[random.randrange(len(whole)) :]
+        else:
+            damaged[random.randrange(len(whole))] = random.randrange(256)
+        file.write_bytes(damaged)
+        with suppress(ValueError):  # and nothing else is raised
+            refused += 1
+            assert Run.load(file) == run
+            refused -= 1
+    assert refused > 400
+
+
+def test_a_file_that_is_no_run_is_told_what_it_is(tmp_path: Path) -> None:
+    file = SCENARIO.save(tmp_path / "scenario.json")
+    with pytest.raises(ValueError, match="it is text: a saved scenario is read by Scenario.load"):
+        Run.load(file)
+    with pytest.raises(ValueError, match="it is an archive: a saved run is read by Run.load"):
+        Scenario.load(busy().save(tmp_path / "one.run"))
+    file.write_bytes(pickle.dumps(print))
+    with pytest.raises(ValueError, match="no saved run"):
+        Run.load(file)
+    with pytest.raises(FileNotFoundError):
+        Run.load(tmp_path / "none.run")

@@ -1,16 +1,18 @@
 """What the pictures of `plots` are drawn with: axes, keys, the drivers' looks, and text from anywhere."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from itertools import cycle
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib import rcParams
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
@@ -23,6 +25,15 @@ COLOURS = {"memory": "#000000", "sqlite": "#0072B2", "redis_list": "#D55E00", "r
 
 DRAWN = 3_000
 """Points of a line: more than a picture has pixels."""
+
+CLOSED_FORM: dict[str, Any] = {
+    "color": "black",
+    "ls": (0, (4, 2)),
+    "lw": 1.3,
+    "label": "closed form",
+    "path_effects": [withStroke(linewidth=3, foreground="white")],
+}
+"""How what theory says looks, in every picture: the white around it parts it from what it lies on."""
 
 Numbers: TypeAlias = NDArray[Any]
 
@@ -141,6 +152,15 @@ class _Ticks(MaxNLocator):
         return np.asarray(super().tick_values(vmin / self._scale, vmax / self._scale)) * self._scale
 
 
+def share_axis(ax: Axes, what: str) -> None:
+    """Put shares from 0 to 1 on the x axis, written in percent."""
+    ax.set(xlim=(-0.02, 1.02), xticks=[0, 0.25, 0.5, 0.75, 1], xticklabels=["0", "25", "50", "75", "100"])
+    ax.set_xlabel(f"{what} (%)")
+    ax.grid(axis="x", color="0.9", lw=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def count_axis(ax: Axes, what: str, above: float = 12.0, whole: bool = True) -> None:
     """Put a quantity on the y axis, from 0 to its largest value and so many points above."""
     height, largest = size_of(ax)[1], ax.dataLim.y1
@@ -153,12 +173,16 @@ def count_axis(ax: Axes, what: str, above: float = 12.0, whole: bool = True) -> 
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def add_key(ax: Axes, entries: list[Any]) -> None:
-    """Put the key below the axes, where it covers nothing and leaves the top to a title."""
-    widest = max([80.0, *(36 + 4.8 * len(entry.get_label()) for entry in entries)])  # points
+def add_key(ax: Axes, entries: Sequence[Artist | tuple[Artist, ...]]) -> None:
+    """Put the key below the axes, where it covers nothing and leaves the top to a title.
+
+    Artists in a tuple are one entry, drawn on each other; the first one's label counts.
+    """
+    labels = [str((entry if hasattr(entry, "get_label") else entry[0]).get_label()) for entry in entries]
+    widest = max([80.0, *(36 + 4.8 * len(label) for label in labels)])  # points
     below = ax.transAxes + ScaledTranslation(0, -38 / 72, ax.figure.dpi_scale_trans)
     legend = ax.legend(
-        handles=entries, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, frameon=False,
+        entries, labels, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, frameon=False,
         ncols=max(1, int(size_of(ax)[0] // (widest + 12))), fontsize=9, handlelength=2, columnspacing=1.4,
     )  # fmt: skip
     for line in legend.get_lines():
@@ -171,6 +195,7 @@ def label_bars(ax: Axes, x: Numbers, tops: Numbers, texts: list[str], width: flo
     room = size_of(ax)[0] * width / (right - left)
     longest = 5.5 * max(map(len, texts))
     style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 8}
+    style["path_effects"] = [withStroke(linewidth=2.5, foreground="white")]
     style["rotation"] = 90 if longest > room else 0
     for at, top, text in zip(x, tops, texts, strict=True):
         ax.annotate(text, (at, top), (0, 3), **style)

@@ -25,7 +25,7 @@ class _Bar(NamedTuple):
     hatch: str = ""
 
 
-class _Mark(NamedTuple):
+class Mark(NamedTuple):
     """How a moment looks, and how far below the middle of its row it stands."""
 
     label: str
@@ -43,13 +43,13 @@ _BARS = {
     "reserved": _Bar("reserved", -0.32, 0.32, "#0072B2", "#00507D"),
     "late": _Bar("late worker", 0.35, 0.47, "#CC79A7", "#9C4A77"),
 }
-_MARKS = {
-    "retrying": _Mark("attempt failed", "x", "#000000", "#000000", 0.7),
-    "released": _Mark("released", "<", "#FFFFFF", "#000000", 0.8),
-    "crashed": _Mark("crashed", "*", "#F0E442", "#000000", 1.5),
-    "superseded": _Mark("superseded", "D", "#CC79A7", "#000000", 0.7, 0.41),
-    "failed": _Mark("failed", "X", "#D55E00", "#FFFFFF", 1.2),
-    "done": _Mark("done", "o", "#009E73", "#FFFFFF"),
+MARKS = {
+    "retrying": Mark("attempt failed", "x", "#000000", "#000000", 0.7),
+    "released": Mark("released", "<", "#FFFFFF", "#000000", 0.8),
+    "crashed": Mark("crashed", "*", "#F0E442", "#000000", 1.5),
+    "superseded": Mark("superseded", "D", "#CC79A7", "#000000", 0.7, 0.41),
+    "failed": Mark("failed", "X", "#D55E00", "#FFFFFF", 1.2),
+    "done": Mark("done", "o", "#009E73", "#FFFFFF"),
 }
 
 
@@ -66,7 +66,7 @@ def draw_spans(ax: Axes, spans: pd.DataFrame, points: float) -> None:
         if span in _BARS:
             _draw_bars(ax, _BARS[str(span)], mine, points)
         else:
-            _draw_marks(ax, _MARKS[str(span)], mine, points)
+            draw_marks(ax, MARKS[str(span)], mine["start"], mine["row"], points)
 
 
 def _draw_bars(ax: Axes, bar: _Bar, spans: pd.DataFrame, points: float) -> None:
@@ -84,12 +84,13 @@ def _draw_bars(ax: Axes, bar: _Bar, spans: pd.DataFrame, points: float) -> None:
     ax.add_collection(bars, autolim=False)
 
 
-def _draw_marks(ax: Axes, mark: _Mark, spans: pd.DataFrame, points: float) -> None:
+def draw_marks(ax: Axes, mark: Mark, at: "pd.Series[Any]", row: "pd.Series[Any]", points: float) -> None:
+    """Draw the same mark at each moment in its row, which has so many points."""
     size = mark.size * min(7.0, max(1.5, 0.55 * points))
     style: dict[str, Any] = {"marker": mark.marker, "c": mark.colour, "linewidths": min(0.8, size / 8), "zorder": 3}
     if mark.marker != "x":  # which is all edge
         style["edgecolors"] = mark.edge
-    ax.scatter(spans["start"], spans["row"] + mark.below, s=size**2, label=mark.label, **style)
+    ax.scatter(at, row + mark.below, s=size**2, label=mark.label, **style)
 
 
 def label_rows(ax: Axes, jobs: pd.DataFrame, points: float) -> None:
@@ -107,14 +108,15 @@ def label_rows(ax: Axes, jobs: pd.DataFrame, points: float) -> None:
 def key_entries(there: set[str]) -> list[Artist]:
     """Make the key's entries for the spans that are there."""
     bars = [bar for span, bar in _BARS.items() if span in there]
-    marks = [mark for span, mark in _MARKS.items() if span in there]
+    marks = [mark for span, mark in MARKS.items() if span in there]
     return [
         *(Patch(facecolor=bar.colour, edgecolor=bar.edge, hatch=bar.hatch, label=bar.label, lw=0.8) for bar in bars),
-        *(_mark_key(mark) for mark in marks),
+        *(mark_key(mark) for mark in marks),
     ]
 
 
-def _mark_key(mark: _Mark) -> Line2D:
+def mark_key(mark: Mark) -> Line2D:
+    """Make a mark's entry of the key."""
     edge = mark.colour if mark.marker == "x" else mark.edge
     return Line2D(
         [], [], ls="", marker=mark.marker, ms=7 * mark.size, mfc=mark.colour, mec=edge, mew=0.8, label=mark.label

@@ -1,10 +1,8 @@
 """Pictures show what their frames say: counted in artists, not in pixels."""
 
 import math
-from io import BytesIO
 from itertools import pairwise
 
-import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,147 +11,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.image import imread
+from pictures import RATES, STORY, by_label, dispatched, drawn, event, key, labels, many, reserved
 
 from qlab import frames, plots
 from qlab.trace import Event, Kind, Trace
 
-PICTURES = {
-    plots.timeline: frames.spans,
-    plots.depth: frames.depth,
-    plots.attempts: frames.jobs,
-    plots.throughput: frames.events,
-    plots.waits: frames.waits,
-}
 DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
-
-RATES = pd.DataFrame(
-    [
-        *(("sqlite", 1, 100.0, 90.0, 120.0), ("sqlite", 2, 150.0, 140.0, 155.0), ("sqlite", 4, 60.5, 50.0, 70.0)),
-        *(("redis_list", 1, 400.0, 390.0, 401.0), ("redis_list", 2, 800.0, 790.0, 820.0)),
-        ("redis_list", 4, 1234.4, 1200.0, 1300.0),
-    ],
-    columns=["driver", "workers", "jobs_per_second", "low", "high"],
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_open_figures():
-    yield
-    assert matplotlib.pyplot.get_fignums() == []
-
-
-def dispatched(at, job, name="resize", delay=0.0):
-    return Event(at, Kind.DISPATCHED, job, name, until=at + delay)
-
-
-def reserved(at, job, attempt=1, worker="w1", since=0.0, retry_after=10.0):
-    return Event(at, Kind.RESERVED, job, "", attempt, worker, since, at + retry_after)
-
-
-def event(at, kind, job, attempt=1, worker="w1", until=None, detail=""):
-    return Event(at, kind, job, "", attempt, worker, until=until, detail=detail)
-
-
-STORY = Trace(
-    [
-        dispatched(0, 1),
-        dispatched(0, 2, "mail", delay=4),
-        dispatched(0, 3, "flaky"),
-        reserved(1, 1),
-        event(3, Kind.COMPLETED, 1),
-        reserved(3, 3),
-        event(4, Kind.RELEASED, 3, until=9, detail="ValueError: one"),
-        reserved(5, 2, 1, "slow", 4),
-        reserved(9, 3, 2, since=9),
-        event(10, Kind.FAILED, 3, 2, detail="ValueError: two"),
-        event(15, Kind.EXPIRED, 2, until=15),
-        reserved(16, 2, 2, "w1", 15),
-        event(18, Kind.SUPERSEDED, 2, 1, "slow", detail="complete"),
-        event(20, Kind.COMPLETED, 2, 2),
-    ]
-)
-
-
-def many(jobs, start=0.0, each=1.0):
-    """Jobs that are completed one after the other, each so many seconds after the last."""
-    told = [dispatched(start, job) for job in range(1, jobs + 1)]
-    for job in range(1, jobs + 1):
-        at = start + (job - 1) * each
-        told += [reserved(at, job, since=start), event(at + each, Kind.COMPLETED, job)]
-    return Trace(told)
-
-
-def drawn(ax):
-    """Lay the picture out, so that places and texts are final."""
-    ax.figure.draw_without_rendering()
-    return ax
-
-
-def labels(axis):
-    """The tick labels that can be seen, in order."""
-    low, high = sorted(axis.get_view_interval())
-    shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-    return [tick.label1.get_text() for tick in shown]
-
-
-def key(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def by_label(artists):
-    return {artist.get_label(): artist for artist in artists}
-
-
-# -- all of them --
-
-
-@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
-def test_axes_say_what_they_measure_and_in_what(picture, frame):
-    told = {
-        plots.timeline: ("time (s)", "job"),
-        plots.depth: ("time (s)", "jobs"),
-        plots.attempts: ("attempts", "jobs"),
-        plots.throughput: ("time (s)", "jobs completed"),
-        plots.waits: ("wait (s)", "waits that were over (%)"),
-    }
-    for trace in (STORY, Trace()):
-        ax = picture(frame(trace))
-        assert (ax.get_xlabel(), ax.get_ylabel()) == told[picture]
-
-
-@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
-def test_an_empty_frame_makes_a_picture_that_says_so(picture, frame):
-    said = "no job has waited yet" if picture is plots.waits else "no jobs yet"
-    assert [text.get_text() for text in drawn(picture(frame(Trace()))).texts] == [said]
-    assert [text.get_text() for text in drawn(picture(frame(STORY))).texts if text.get_text() == said] == []
-
-
-@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
-def test_a_picture_goes_where_it_is_told(picture, frame):
-    figure = Figure(figsize=(5, 3))
-    ax = figure.subplots()
-    assert picture(frame(STORY), ax=ax) is ax
-    assert picture(frame(Trace()), ax=figure.add_subplot()) in figure.axes
-    assert tuple(figure.get_size_inches()) == (5, 3)
-
-
-@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
-def test_the_key_covers_nothing_and_stays_inside(picture, frame):
-    ax = drawn(picture(frame(STORY)))
-    box = ax.get_legend().get_window_extent()
-    assert box.y1 < ax.xaxis.label.get_window_extent().y0
-    assert box.y0 >= 0
-    assert box.x0 >= 0
-    assert box.x1 <= ax.figure.bbox.x1
-
-
-@pytest.mark.parametrize(("picture", "frame"), PICTURES.items())
-def test_a_picture_has_an_opaque_white_ground(picture, frame):
-    file = BytesIO()
-    picture(frame(STORY)).figure.savefig(file, format="png")
-    file.seek(0)
-    assert imread(file)[0, 0].tolist() == [1, 1, 1, 1]
 
 
 def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
@@ -164,9 +27,12 @@ def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
     assert about["image/png"] == {"width": round(width), "height": round(height)}
 
 
-@pytest.mark.parametrize("picture", [plots.timeline, plots.depth])
-def test_a_machine_clock_is_read_from_the_start_on(picture):
-    ax = drawn(picture(PICTURES[picture](many(3, start=1_767_225_600.25))))
+@pytest.mark.parametrize(
+    ("picture", "frame"),
+    [(plots.timeline, frames.spans), (plots.depth, frames.depth), (plots.workers, frames.attempts)],
+)
+def test_a_machine_clock_is_read_from_the_start_on(picture, frame):
+    ax = drawn(picture(frame(many(3, start=1_767_225_600.25))))
     assert ax.get_xlabel() == "time since the start (s)"
     assert -1 < ax.get_xlim()[0] < 0
     assert 3 < ax.get_xlim()[1] < 4
@@ -330,9 +196,23 @@ def test_depth_tells_failed_jobs_where_there_are_any():
 def test_depth_of_very_many_rows_keeps_the_peaks():
     told = pd.DataFrame({"at": np.arange(50_000.0), "ready": 0, "delayed": 1, "reserved": 0, "failed": 0, "depth": 1})
     told.loc[31_337, ["ready", "depth"]] = 98, 99
-    line = by_label(plots.depth(told.set_index(told.index + 7)).lines)["depth"]
+    line = by_label(plots.depth(told.set_index(told.index + 7)).lines)["depth, at its deepest"]
     assert len(line.get_xdata()) < 5_000
     assert (31_337, 99) in [*zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+def test_depth_of_very_many_rows_draws_means_that_have_the_same_area():
+    at = np.cumsum(np.arange(100_000.0) % 7 + 0.01)
+    told = pd.DataFrame({"at": at, "ready": np.arange(100_000) % 5, "delayed": 3, "reserved": 2, "failed": 0})
+    told["depth"] = told["ready"] + told["delayed"] + told["reserved"]
+    areas = by_label(plots.depth(told).collections)
+    edge = np.unique(areas["ready"].get_paths()[0].vertices[:, 0])
+    assert 500 < len(edge) < 5_000
+    exact = float((told["ready"][:-1] * np.diff(at)).sum()) / (at[-1] - at[0])
+    heights = {round(float(v), 9) for v in areas["reserved"].get_paths()[0].vertices[:, 1]}
+    assert heights == {0.0, 2.0}
+    drawn_ready = areas["ready"].get_paths()[0].vertices
+    assert abs(np.median(drawn_ready[drawn_ready[:, 1] > 2.0001][:, 1]) - 2 - exact) < 0.2
 
 
 # -- attempts --
@@ -360,6 +240,34 @@ def test_attempts_leave_out_a_reservation_that_was_no_run():
     )
     (bars,) = plots.attempts(frames.jobs(exhausted)).containers
     assert [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars] == [(1, 1)]
+
+
+# -- backoff --
+
+
+def test_backoff_is_the_mean_and_the_reach_of_the_jobs_that_have_ended():
+    jobs = pd.DataFrame(
+        {
+            "runs": [1, 2, 2, 4, 2],
+            "state": ["done", "done", "failed", "done", "delayed"],
+            "backoff": [0.0, 10.0, 14.0, 370.0, 999.0],
+        }
+    )
+    ax = drawn(plots.backoff(jobs, closed_form=90.0))
+    bars, reach = ax.containers
+    assert {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars} == {1: 0, 2: 12, 4: 370}
+    assert [path[:, 1].tolist() for path in reach[2][0].get_segments()] == [[0, 0], [10, 14], [370, 370]]
+    assert [text.get_text() for text in ax.texts] == ["0", "12", "370"]
+    assert {line.get_label(): list(line.get_ydata()) for line in ax.lines if "mean" in line.get_label()} == {
+        "mean of all 4 jobs: 98.5 s": [98.5, 98.5]
+    }
+    assert by_label(ax.lines)["closed form: 90 s"].get_linestyle() == "--"
+    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+
+
+def test_backoff_of_jobs_that_go_on_says_that_none_has_ended():
+    waiting = pd.DataFrame({"runs": [1], "state": ["delayed"], "backoff": [10.0]})
+    assert [text.get_text() for text in plots.backoff(waiting).texts] == ["no job has ended yet"]
 
 
 # -- throughput --
@@ -476,6 +384,16 @@ def test_very_many_waits_are_thinned_but_for_their_ends():
     assert len(line.get_xdata()) <= 3_000
     assert points(line)[0] == (0, 0)
     assert points(line)[-1][1] == 100
+
+
+def test_a_closed_form_of_waits_is_dashed_from_edge_to_edge():
+    ax = plots.waits(waiting([0, 1, 2, 4], driver="memory"), closed_form=lambda wait: 1 - math.exp(-wait))
+    line = by_label(ax.lines)["closed form"]
+    assert line.get_linestyle() == "--"
+    assert points(line)[0] == (0, 0)
+    assert points(line)[-1] == (ax.get_xlim()[1], 100 * (1 - math.exp(-ax.get_xlim()[1])))
+    assert key(ax)[-1] == "closed form"
+    assert ax.get_ylim() == (0, 106)
 
 
 # -- rates --

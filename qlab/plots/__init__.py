@@ -16,7 +16,28 @@ what differs in colour differs in height, hatch, dashes or marker too. A picture
 
 from qlab.drawing import COLOURS, Picture
 from qlab.plots.bars import rates
-from qlab.plots.one_run import attempts, depth, timeline
+from qlab.plots.circle import poll_phases
+from qlab.plots.gantt import workers
+from qlab.plots.laws import runs_by_retry_after, wait_by_utilisation
+from qlab.plots.maps import storm_map
+from qlab.plots.one_run import attempts, backoff, depth, timeline
 from qlab.plots.stairs import throughput, waits
+from qlab.plots.verdict import deviations
 
-__all__ = ["COLOURS", "Picture", "attempts", "depth", "rates", "throughput", "timeline", "waits"]
+__all__ = [
+    "COLOURS",
+    "Picture",
+    "attempts",
+    "backoff",
+    "depth",
+    "deviations",
+    "poll_phases",
+    "rates",
+    "runs_by_retry_after",
+    "storm_map",
+    "throughput",
+    "timeline",
+    "wait_by_utilisation",
+    "waits",
+    "workers",
+]

@@ -1,7 +1,7 @@
 """Staircases, a line for each driver: what had been done by when, and which waits were over within what."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def throughput(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def waits(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def waits(frame: pd.DataFrame, *, closed_form: Callable[[float], float] | None = None, ax: Axes | None = None) -> Axes:
     """Draw what share of the waits was over within how many seconds: the further left a line rises, the sooner.
 
     The empirical distribution: no bins, and the slowest are as plain to see as the many. A job that waits still counts
@@ -45,6 +45,8 @@ def waits(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     Args:
         frame: What `frames.waits` gives; with a column `driver`, a line for each.
+        closed_form: What theory says: takes seconds, gives the share of the waits that is over by then, from 0 to 1. It
+            is drawn dashed.
         ax: Where to draw; by default a picture of its own.
     """
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax
@@ -57,6 +59,9 @@ def waits(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     stairs = {driver: _risen(wait, count[driver], ax.get_xlim()[1]) for driver, wait in over.items()}
     unit = drawing.unit_of(longest)
     _draw_stairs(ax, stairs, {driver: _waits_label(driver, wait, count[driver], unit) for driver, wait in over.items()})
+    if closed_form is not None:
+        at = np.linspace(0, ax.get_xlim()[1], 400)
+        ax.plot(at, [100 * closed_form(float(second)) for second in at], **drawing.CLOSED_FORM)
     drawing.count_axis(ax, "waits that were over (%)")
     ax.set(ylim=(0, 106), yticks=range(0, 101, 25))
     drawing.add_key(ax, ax.get_legend_handles_labels()[0])

@@ -121,16 +121,20 @@ def _simulated(compared: Comparison) -> Section:
         [_SIMULATED],
         [("One row a driver; equal traces have the same digits", compared.simulated())],
         [
-            Picture("throughput", "Jobs completed over simulated time", plots.throughput(_equal_as_one(compared))),
+            Picture(
+                "throughput",
+                "Jobs completed over simulated time",
+                plots.stamp(plots.throughput(_equal_as_one(compared)), *compared.runs),
+            ),
             Picture(
                 "attempts",
                 f"How many attempts the jobs needed ({compared.runs[0].driver})",
-                plots.attempts(frames.jobs(compared.runs[0].trace)),
+                plots.stamp(plots.attempts(frames.jobs(compared.runs[0].trace)), compared.runs[0]),
             ),
             Picture(
                 "depth",
                 f"How many jobs were ready, delayed and reserved ({compared.runs[0].driver})",
-                plots.depth(frames.depth(compared.runs[0].trace)),
+                plots.stamp(plots.depth(frames.depth(compared.runs[0].trace)), compared.runs[0]),
             ),
         ],
     )
@@ -141,7 +145,8 @@ def _timelines(compared: Comparison) -> Iterator[Section]:
     for run in compared.runs:
         told = pictures.get(run.trace.digest())
         if told is None:
-            drawn = plots.timeline(frames.spans(run.trace))
+            same = [other for other in compared.runs if other.trace.digest() == run.trace.digest()]
+            drawn = plots.stamp(plots.timeline(frames.spans(run.trace)), *same)
             pictures[run.trace.digest()] = ([run.driver], Picture(f"timeline-{run.driver}", "", drawn))
         else:
             told[0].append(run.driver)

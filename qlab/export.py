@@ -3,7 +3,7 @@
 import base64
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -85,8 +85,10 @@ def pictures(lab: Lab) -> list[Drawn]:
     """Draw a lab's throughput, waits, depth and attempts, and what became of each job."""
     waits = pd.concat([frames.waits(side.trace).assign(driver=side.driver) for side in lab.sides], ignore_index=True)
     drawn = [
-        _drawn("jobs completed over time, each driver a line", plots.throughput, events(lab)),
-        _drawn("share of waits that were over within so many seconds, each driver a line", plots.waits, waits),
+        _drawn("jobs completed over time, each driver a line", plots.throughput, events(lab), lab.sides),
+        _drawn(
+            "share of waits that were over within so many seconds, each driver a line", plots.waits, waits, lab.sides
+        ),
     ]
     of_each: tuple[tuple[str, Callable[..., Any], Callable[[Trace], pd.DataFrame]], ...] = (
         ("jobs reserved, ready and delayed over time", plots.depth, frames.depth),
@@ -96,13 +98,13 @@ def pictures(lab: Lab) -> list[Drawn]:
     for about, draw, frame in of_each:
         for side in lab.sides:
             on = f", on {side.driver}" if len(lab.sides) > 1 else ""
-            drawn.append(_drawn(about + on, draw, frame(side.trace)))
+            drawn.append(_drawn(about + on, draw, frame(side.trace), [side]))
     return drawn
 
 
-def _drawn(about: str, draw: Callable[..., Any], frame: pd.DataFrame) -> Drawn:
-    picture = plots.Picture(figsize=(6.4, 3.3))
-    draw(frame, ax=picture.add_subplot())
+def _drawn(about: str, draw: Callable[..., Any], frame: pd.DataFrame, of: Sequence[Side]) -> Drawn:
+    picture = plots.Picture(figsize=(6.4, 3.4))
+    plots.stamp(draw(frame, ax=picture.add_subplot()), *of)
     return Drawn(about, _saved(picture, "png"))
 
 
@@ -113,7 +115,7 @@ def _timeline(lab: Lab, form: str) -> bytes:
     picture = plots.Picture(figsize=(9, sum(heights) + 0.5 * len(heights)))
     grid = picture.subplots(len(spans), 1, squeeze=False, height_ratios=heights)
     for side, told, (ax,) in zip(lab.sides, spans, grid, strict=True):
-        plots.timeline(told, ax=ax).set_title(side.driver, loc="left")
+        plots.stamp(plots.timeline(told, ax=ax), side).set_title(side.driver, loc="left")
     return _saved(picture, form)
 
 

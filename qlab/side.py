@@ -60,6 +60,11 @@ class Side:
         return self.queue.driver.name
 
     @property
+    def description(self) -> str:
+        """Product, version and settings of the store."""
+        return self.queue.driver.description
+
+    @property
     def order(self) -> str:
         """The driver's order."""
         return self.queue.driver.order

@@ -197,7 +197,11 @@ class Feed:
             self._ask_again(asked)
             return
         self._clients[job.id] = asked
-        self._engine.plan(self._engine.now + clients.timeout, self._time_out, job.id)
+        self._engine.plan(self._engine.now + clients.timeout, self._be_patient, job.id)
+
+    def _be_patient(self, job: int, _: int) -> None:
+        """Let what ends at this very moment end in time."""
+        self._engine.plan(self._engine.now, self._time_out, job)
 
     def _time_out(self, job: int, _: int) -> None:
         asked = self._clients.pop(job, None)

@@ -114,10 +114,12 @@ class Incidents:
 
     def _pause(self, fault: Pause, seat: Seat) -> None:
         self._engine.pause(seat)
+        self._engine.coming += 1
         self._after(fault.seconds, self._resume, (fault, seat))
 
     def _resume(self, what: tuple[Pause, Seat], _: int) -> None:
         fault, seat = what
+        self._engine.coming -= 1
         if seat.paused and not seat.gone:
             self._engine.resume(seat, shifted=fault.seconds)
 

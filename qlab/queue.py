@@ -207,12 +207,19 @@ class Queue:
             payload: Any JSON value.
 
         Returns:
-            It takes the moment and from when the job may be reserved, both in seconds, and returns the job.
+            It takes the moment and from when the job may be reserved, both in seconds, and returns the job. Called again
+            after the store did not answer, it sends the same job again, which is stored once.
         """
-        new = self._new_job(name, payload, 0.0)
+        body = self._new_job(name, payload, 0.0).body
+        unanswered: list[str] = []
 
         def dispatch(now: float, available_at: float) -> Job:
-            job = self._push([NewJob(self._uids.next(), name, new.body, available_at)], now, None)[0]
+            uid = unanswered.pop() if unanswered else self._uids.next()
+            try:
+                job = self._push([NewJob(uid, name, body, available_at)], now, None)[0]
+            except DriverUnavailable:
+                unanswered.append(uid)
+                raise
             self.trace.record(now, Kind.DISPATCHED, job.id, name, 0, until=job.available_at)
             return job
 

@@ -132,20 +132,15 @@ class CountsFailures(Flaw):
         with self._lock:
             found = super().reserve(queue, now=now, retry_after=retry_after, limit=limit)
             for held in found:
-                self._count(held.job, -1)
+                self._recount(held.job, -1)
             return found
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
         with self._lock:
             released = super().release(reservation, now=now, delay=delay)
             if released:
-                self._count(reservation.job, 1)
+                self._recount(reservation.job, 1)
             return released
-
-    def _count(self, job: Job, more: int) -> None:
-        row = self._row(job)
-        if row is not None:
-            row.attempts += more
 
 
 # -- reservations --

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
 
 from qlab import saved, workload
@@ -12,6 +12,7 @@ from qlab.clock import duration
 from qlab.faults import Crash, Fault
 from qlab.policy import Policy
 from qlab.saved import AnyPath
+from qlab.whole import is_whole
 from qlab.workload import Workload
 
 
@@ -96,6 +97,7 @@ class Scenario:
         seed: Where random numbers start.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range, or a job or fault names no handler.
     """
 
@@ -115,6 +117,7 @@ class Scenario:
         for name in ("arrivals", "faults"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
+        _check_parts(self)
         for name in ("workers", "batch"):
             if isinstance(count := getattr(self, name), bool) or not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} is {count}: use a number from 1")
@@ -225,3 +228,34 @@ NAMED: Mapping[str, Callable[[int], Scenario]] = MappingProxyType(
 
 def _moment(random: Random, first: float, last: float) -> float:
     return round(random.uniform(first, last), 1)
+
+
+def _check_parts(scenario: Scenario) -> None:
+    """Refuse a scenario that is made of something else."""
+    for i, arrival in enumerate(scenario.arrivals):
+        _check_kind(arrival, Arrival, f"arrivals[{i}]")
+        _check_kind(arrival.name, str, f"arrivals[{i}].name")
+        duration(arrival.at, f"arrivals[{i}].at")
+        duration(arrival.delay, f"arrivals[{i}].delay")
+    for name, behaviour in scenario.handlers.items():
+        what = f"handlers[{name!r}]"
+        _check_kind(behaviour, Behaviour, what)
+        _check_kind(behaviour.error, str, f"{what}.error")
+        duration(behaviour.seconds, f"{what}.seconds")
+        duration(behaviour.late_by, f"{what}.late_by")
+        if behaviour.fails is not None and not is_whole(behaviour.fails, least=0):
+            raise ValueError(f"{what}.fails is {behaviour.fails!r}: use a whole number from 0, or None for every one")
+    for i, fault in enumerate(scenario.faults):
+        _check_kind(fault, get_args(Fault), f"faults[{i}]")
+    _check_kind(scenario.policy, Policy, "policy")
+    _check_kind(scenario.workload, (Workload, NoneType), "workload")
+    _check_kind(scenario.poll, (Poll, int, float, NoneType), "poll")
+    if isinstance(scenario.seed, bool) or not isinstance(scenario.seed, int):
+        raise TypeError(f"seed is {scenario.seed!r}: use an integer")
+
+
+def _check_kind(value: object, kinds: type | tuple[type, ...], what: str) -> None:
+    if not isinstance(value, kinds):
+        named = kinds if isinstance(kinds, tuple) else (kinds,)
+        choices = ["None" if kind is NoneType else kind.__name__ for kind in named]
+        raise TypeError(f"{what} is {value!r}: use {' or '.join(choices)}")

@@ -139,7 +139,7 @@ UNSAVABLE: list[tuple[Any, str]] = [
     (Workload(Poisson(1.0), {"job": Coin(1.0)}), "service['job'] is Coin(seconds=1.0)"),
     (Scenario("a", (Arrival(0.0, "b", {"x": {1}}),), {"b": Behaviour()}), "arrivals[0].payload: payload['x']"),
     (Scenario("a", (Arrival(0.0, "b", math.nan),), {"b": Behaviour()}), "arrivals[0].payload"),
-    (Scenario("a", (), {"b": Behaviour(seconds=math.inf)}), "handlers['b'].seconds is inf, which cannot be saved"),
+    (Behaviour(seconds=math.inf), "seconds is inf, which cannot be saved"),
     (Scenario("a\ud800", (), {}), "name has 'a\\ud800', which is no text that a file can hold"),
 ]
 
@@ -188,6 +188,12 @@ DAMAGED: list[tuple[Callable[[Any], Any], str]] = [
     (change(S, "arrivals", 1, "at", to=KeyError), "arrivals[1]: Arrival needs at: say what it is"),
     (change(S, "workers", to=0), "no Scenario can be made of this: workers is 0: use a number from 1"),
     (change(S, "policy", "tries", to=0), "policy: no Policy can be made of this: tries is 0: use an integer from 1"),
+    (change(S, "policy", to={"class": "Budget"}), "no Scenario can be made of this: policy is Budget("),
+    (
+        change(S, "faults", 1, to={"class": "Always"}),
+        "no Scenario can be made of this: faults[1] is Always()",
+    ),
+    (change(S, "arrivals", 1, "at", to="soon"), "no Scenario can be made of this: arrivals[1].at is 'soon'"),
     (change(S, "poll", "jitter", to=2), "poll: no Poll can be made of this: Poll.jitter is 2"),
     (change(S, "faults", 2, "seconds", to="x"), "faults[2]: no Pause can be made of this: Pause.seconds is 'x'"),
     (change(S, "faults", 1, "at", "rate", to=-1), "faults[1].at: no Poisson can be made of this: rate is -1"),
@@ -357,6 +363,7 @@ def test_the_columns_can_be_read_without_qlab(tmp_path: Path) -> None:
     with zipfile.ZipFile(run.save(tmp_path / "one.run")) as archive:
         head = json.loads(archive.read("run.json"))
         at = archive.read("trace/at")
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}  # equal runs, equal files
     assert head["digest"] == run.digest
     assert head["tables"]["trace"]["at"] == ["q", len(run.trace)]
     moments = [int.from_bytes(at[i : i + 8], "little", signed=True) / 1e6 for i in range(0, len(at), 8)]

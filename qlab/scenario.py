@@ -1,7 +1,7 @@
 """What happens in an experiment: one thing for every way of running it, with a small library of named ones."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from random import Random
 from types import MappingProxyType, NoneType
@@ -127,6 +127,11 @@ class Scenario:
         there = {*self.handlers, *(self.workload.handlers if self.workload is not None else ())}
         if there and (unknown := sorted(named - there)):
             raise ValueError(f"scenario {self.name!r} names {unknown}, there are the handlers {sorted(there)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it travel to another process, which a read-only mapping cannot."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple((values | {"handlers": dict(self.handlers)}).values())
 
     def save(self, path: AnyPath) -> Path:
         """Write it as readable JSON, which `load` reads: the whole file, or none.

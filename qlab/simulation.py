@@ -104,6 +104,10 @@ class Run:
             last = self.planned_until if until is None else until
             return _result(simulation, last, interrupted=simulation.run(last))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it travel to another process, as a file does: without the queue."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self) if field.name != "queue")
+
     def save(self, path: AnyPath) -> Path:
         """Write it as one file, which `load` reads: the whole file, or none. Handlers of your own are not in it.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qlab.clock import from_us, us
 from qlab.driver import Counts
@@ -382,6 +382,10 @@ class Trace:
             raise ValueError("the texts do not begin with the empty one, or one stands there twice")
         trace._codes = {text: code for code, text in enumerate(trace._texts)}
         return trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it travel to another process, which its lock cannot."""
+        return Trace.of_columns, self.columns()
 
     def at(self, moment: float) -> Moment:
         """Rebuild what was where at a moment, in seconds: every event of that moment or an earlier one has happened."""

@@ -1,5 +1,6 @@
 """Scenarios and runs as files: they come back as they were, and what is damaged is told."""
 
+import copy
 import json
 import math
 import pickle
@@ -334,6 +335,14 @@ def test_a_run_that_was_loaded_can_be_branched(tmp_path: Path) -> None:
     assert back.planned_until == math.inf
     assert back.branch(60.0, {"retry_after": 5.0}).digest == run.branch(60.0, {"retry_after": 5.0}).digest
     assert back.branch(60.0, {}).digest == run.digest
+
+
+def test_a_scenario_and_its_run_travel_to_another_process() -> None:
+    run = busy()
+    assert pickle.loads(pickle.dumps(SCENARIO)) == copy.deepcopy(SCENARIO) == SCENARIO
+    back = pickle.loads(pickle.dumps(run))
+    assert back == run
+    assert (back.digest, back.queue) == (run.digest, None)
 
 
 def test_the_trace_of_a_run_that_was_loaded_goes_on() -> None:

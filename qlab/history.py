@@ -55,10 +55,10 @@ class Journal(Trace):
         self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - it lives as long as the journal
         super().__init__()
 
-    def record(self, *fields: Any, **named: Any) -> None:
-        """Add an event and write it down; its fields are those of `Event`, times in seconds."""
+    def record_us(self, *fields: Any, **named: Any) -> None:
+        """Add an event and write it down, whichever way it came; its fields are those of `Trace.record_us`."""
         with self._order:
-            super().record(*fields, **named)
+            super().record_us(*fields, **named)
             # Rounded up, so that no answer seems to be there before it was.
             told = from_us(us(self._clock.now()) + 1)
             self._file.write(f"{json.dumps([told, *self[-1]])}\n".encode())

@@ -313,7 +313,7 @@ class Trace:
         except KeyError:
             for text in (name, worker, detail):
                 self._number(text)
-            self.record_us(at, code, job, name, attempt, worker, since, until, detail)
+            Trace.record_us(self, at, code, job, name, attempt, worker, since, until, detail)  # in a Journal too: once
             return
         except struct.error as error:
             raise ValueError(f"job {job!r}, attempt {attempt!r} at {at!r} µs cannot be recorded: {error}") from error

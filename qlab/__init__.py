@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qlab import drivers, frames, plots, systems, theory
+    from qlab import drivers, frames, plots, systems, theory, workload
     from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
@@ -68,9 +68,10 @@ __all__ = [
     "systems",
     "theory",
     "workers",
+    "workload",
 ]
 
-_MODULES = ("drivers", "frames", "plots", "systems", "theory")
+_MODULES = ("drivers", "frames", "plots", "systems", "theory", "workload")
 _NAMES = {
     "checkup": ("Checkup", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import matplotlib
@@ -10,6 +11,7 @@ import pytest
 import qlab
 from qlab import Queue
 from qlab.driver import Driver
+from qlab.workload import KINDS, Workload
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,7 +32,7 @@ def test_the_example_runs_and_prints_what_its_comments_say(
         names[name].close()  # type: ignore[attr-defined]
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)  # (.*)", README)
-    assert len(printed) == len(promised) == 2
+    assert len(printed) == len(promised) == 3
     for line, promise in zip(printed, promised, strict=True):
         assert re.fullmatch(re.escape(promise).replace("…", ".*"), line)
     assert (tmp_path / "timeline.png").stat().st_size > 1_000
@@ -62,6 +64,14 @@ def test_every_verb_of_the_contract_is_in_the_table() -> None:
     table = README.split("| verb | what it does |")[1].split("##")[0]
     verbs = {name for name, value in vars(Driver).items() if getattr(value, "__isabstractmethod__", False)}
     assert verbs - set(re.findall(r"`([a-z_]+)`", table)) == {"description", "durability", "close"}
+
+
+def test_what_a_workload_can_be_made_of_is_in_the_table() -> None:
+    table = README.split("| part | what it can be |")[1].split("\n\n")[0]
+    there = set(re.findall(r"`(\w+)[(`=]", table))
+    missing = {kind.__name__ for kind in KINDS} - there
+    assert missing == {"Workload", "Recorded", "RecordedJob"}  # which `recorded` makes
+    assert {field.name for field in fields(Workload)} - there == set()
 
 
 def test_the_defaults_are_what_the_page_says() -> None:

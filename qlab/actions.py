@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from qlab.trace import Kind, Trace
 
 ACTIONS = (
-    *("advance", "change_policy", "complete", "crash", "dispatch", "forget", "pause", "play", "reserve", "reset"),
-    *("restart", "restart_server", "resume", "retry", "run", "step", "step_all"),
+    *("advance", "change_policy", "complete", "crash", "dispatch", "forget", "pause", "perform", "play"),
+    *("recover", "reserve", "reset", "restart", "restart_server", "resume", "retry", "run", "step", "step_all"),
 )
 """The methods that do something to a lab: the board's buttons, and all that a saved lab may ask for."""
 

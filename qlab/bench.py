@@ -104,6 +104,29 @@ class Bench(Engine):
             if seat.paused:
                 return
 
+    def perform(self, seat: Seat) -> None:
+        """Let a worker run its handler to the end now, and stop there: the store is not told."""
+        if seat.held is None or seat.until is not None:
+            return
+        steps = self.queue.steps(seat.held, worker=seat.name)
+        while seat.ended is None:
+            try:
+                spent = next(steps)
+            except StopIteration as stop:
+                seat.ended = stop.value
+            else:
+                self.run(self.clock.now() + spent, working=False)
+
+    def _begin(self, seat: Seat) -> None:
+        if seat.ended is None:
+            super()._begin(seat)
+        else:
+            self._finish(seat, seat.ended)
+
+    def _let_go(self, seat: Seat) -> None:
+        super()._let_go(seat)
+        seat.ended = None
+
     def _hear(self, held: Reservation, outcome: Outcome) -> None:
         super()._hear(held, outcome)
         self.outcomes.append(outcome)

@@ -47,7 +47,8 @@ class Lab:
     A second lab under the same name closes the first, so that a cell may be run again.
 
     Args:
-        driver: `sqlite`, `memory`, `redis` (or `redis_zset`), `redis_list`, an address, or a list of them.
+        driver: `sqlite`, `memory`, `redis` (or `redis_zset`), `redis_list`, an address, the name of one of
+            `qlab.flaws.FLAWS`, or a list of them.
         seed: Where random numbers start.
         name: What the lab is called.
         workers: How many workers there are.
@@ -222,6 +223,22 @@ class Lab:
         """Let a worker run and settle the job that it holds, however late."""
         with self._acting("complete", worker=worker):
             return Table(self._each(lambda side: side.complete(worker)))
+
+    def perform(self, worker: int = 1) -> None:
+        """Let a worker run the handler of the job that it holds, and stop there: the store is not told yet."""
+        with self._acting("perform", worker=worker):
+            self._each(lambda side: side.perform(worker))
+
+    def recover(self, worker: int = 1, *, force: bool = False, name: str | None = None) -> None:
+        """Let a worker make jobs ready again whose reservation has run out, as it does when it starts.
+
+        Args:
+            worker: Which one, from 1.
+            force: Take every reservation, which robs each other worker that is alive.
+            name: As whom it does so, where it has another name by now; only a flaw goes by it.
+        """
+        with self._acting("recover", worker=worker, force=force, name=name):
+            self._each(lambda side: side.recover(worker, force=force, name=name))
 
     def crash(self, worker: int = 1) -> None:
         """Let a worker vanish with what it holds; `resume` starts it again."""

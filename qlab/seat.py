@@ -24,6 +24,7 @@ class Seat:
         planned: The serial number of what is planned for the job in its hands; 0 for nothing.
         asking: The serial number of its next poll; 0 where none is planned.
         beat: The first moment at which it asks, in microseconds, where it asks at a beat.
+        ended: How its handler ended, where it was moved by hand and the store is not told yet.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Seat:
     planned: int = 0
     asking: int = 0
     beat: int = 0
+    ended: Ended | None = field(default=None, repr=False)
     steps: Generator[float, None, Ended] | None = field(default=None, repr=False)
 
     @property

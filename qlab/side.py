@@ -14,6 +14,7 @@ from qlab.driver import Driver, Statement
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import QlabError
+from qlab.flaws import FLAWS
 from qlab.incidents import Incidents
 from qlab.job import Attempt, Release
 from qlab.ledger import Ledger
@@ -109,6 +110,19 @@ class Side:
             raise ValueError(f"{seat.name} holds no job: let it reserve one first")
         return self._finish(seat)
 
+    def perform(self, worker: int) -> None:
+        """Let a worker run the handler of the job that it holds, and stop there."""
+        seat = self._able(worker)
+        if seat.held is None:
+            raise ValueError(f"{seat.name} holds no job: let it reserve one first")
+        if seat.until is not None or seat.ended is not None:
+            raise ValueError(f"{seat.name} has {'run' if seat.ended else 'begun'} job {seat.held.job.id} already")
+        self.bench.perform(seat)
+
+    def recover(self, worker: int, *, force: bool = False, name: str | None = None) -> None:
+        """Let a worker recover what its queue has reserved."""
+        self.queue.recover(force=force, worker=self._able(worker).name if name is None else name)
+
     def crash(self, worker: int) -> None:
         """Let a worker vanish with what it holds."""
         seat = self.seat(worker)
@@ -191,7 +205,7 @@ class Stores:
     """Where the jobs of a lab are: a private folder, with a server of its own where a Redis driver needs one.
 
     Args:
-        names: Names of drivers, or addresses.
+        names: Names of drivers or of flaws, or addresses.
 
     Raises:
         ValueError: A name is none.
@@ -199,8 +213,11 @@ class Stores:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [{"redis": "redis_zset"}.get(name, name) for name in names]
-        if not names or any(name not in NAMES and "://" not in name for name in self._names):
-            raise ValueError(f"{list(names)!r}: use redis, {', '.join(NAMES)}, or addresses such as sqlite:///jobs.db")
+        if not names or any(name not in NAMES and name not in FLAWS and "://" not in name for name in self._names):
+            raise ValueError(
+                f"{list(names)!r}: use redis, {', '.join(NAMES)}, addresses such as sqlite:///jobs.db, or the name of "
+                f"a flaw, such as {next(iter(FLAWS))!r}"
+            )
         self._folder = Path(tempfile.mkdtemp(prefix="qlab-lab-"))
         self._servers: dict[int, EmbeddedServer] = {}
         self._layouts = 0
@@ -208,15 +225,16 @@ class Stores:
     def fresh(self) -> list[Driver]:
         """Open every store, empty."""
         self._layouts += 1
-        return [drivers.open(self._address(i)) for i in range(len(self._names))]
+        return [self.again(i) for i in range(len(self._names))]
 
     def again(self, i: int) -> Driver:
         """Open a store again, as a process does that was restarted."""
-        return drivers.open(self._address(i))
+        name = self._names[i]
+        return FLAWS[name]() if name in FLAWS else drivers.open(self._address(i))
 
     def forgets(self, i: int) -> bool:
         """Tell whether a store ends with its process."""
-        return self._names[i].startswith(("memory", "redis+embedded:"))
+        return self._names[i] in FLAWS or self._names[i].startswith(("memory", "redis+embedded:"))
 
     def has_server(self, i: int) -> bool:
         """Tell whether a store has a server of the lab's own."""

@@ -227,6 +227,7 @@ def _seat(seat: Any) -> dict[str, Any]:
         "name": seat.name,
         "held": None if held is None else [held.job.id, held.job.attempts],
         "until": seat.until,
+        "ended": seat.ended is not None,
         "paused": seat.paused,
         "gone": seat.gone,
     }

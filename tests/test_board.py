@@ -210,7 +210,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "dispatch": {"handler": "pay", "payload": None, "count": 2},
     "forget": {"which": "all"},
     "pause": {"worker": 2},
+    "perform": {"worker": 1},
     "play": {"scenario": "all_kinds"},
+    "recover": {"worker": 1, "force": True},
     "reserve": {"worker": 1},
     "reset": {},
     "restart": {},
@@ -232,7 +234,7 @@ def test_every_action_works_from_this_thread_and_from_another(labs: Callable[...
             raise
         pytest.skip(str(missing))
     assert set(ASKED) == set(ACTIONS)
-    first = ("dispatch", "reserve", "complete", "crash", "resume")
+    first = ("dispatch", "reserve", "perform", "complete", "crash", "resume")
     order = (*first, *sorted(set(ASKED) - set(first)))
     for action in order:
         refused = action == "restart_server" and driver != "redis"

@@ -63,6 +63,72 @@ def test_the_ledger_knows_a_job_by_its_uid(lab: Lab) -> None:
     assert (ledger.balance, ledger.expected, ledger.doubled) == (2, 1, [2])
 
 
+def test_a_worker_may_die_after_its_handler_has_run_and_before_the_store_is_told(lab: Lab) -> None:
+    lab.dispatch("slow", {"amount": 10})
+    lab.reserve(1)
+    lab.perform(1)
+    assert (lab.now, lab.queue.counts().reserved, lab.sides[0].ledger.balance) == (10.0, 1, 10)
+    with pytest.raises(ValueError, match="worker 1 has run job 1 already"):
+        lab.perform(1)
+    with lab.branch() as other:
+        assert [type(outcome) for outcome in other.complete(1)] == [Completed]
+        assert other.sides[0].ledger.balance == 10
+    lab.crash(1)
+    lab.advance(80.0)
+    assert [type(outcome) for outcome in lab.step(2)] == [Completed]
+    assert (lab.sides[0].ledger.balance, lab.sides[0].ledger.doubled) == (20, [1])
+    with pytest.raises(ValueError, match="worker 2 holds no job"):
+        lab.perform(2)
+
+
+def test_a_worker_that_has_run_its_handler_tells_the_store_when_time_goes_on(lab: Lab) -> None:
+    lab.dispatch("pay", count=2)
+    lab.reserve(1)
+    lab.perform(1)
+    lab.run(1.0)
+    assert (lab.queue.counts().depth, lab.sides[0].ledger.balance) == (0, 2)
+
+
+def test_a_worker_recovers_what_has_run_out_or_everything_by_force(lab: Lab) -> None:
+    lab.dispatch("pay", count=2)
+    lab.reserve(1)
+    lab.advance(90.0)
+    lab.reserve(2)
+    lab.recover(2)
+    assert [kind for _, kind, _ in told(lab) if kind == "recovered"] == ["recovered"]
+    lab.recover(2, force=True)
+    assert [event[1:] for event in told(lab) if event[1] == "recovered"] == [("recovered", 1), ("recovered", 2)]
+    assert lab.queue.counts().ready == 2
+
+
+def test_a_lab_takes_a_flaw_by_its_name_beside_a_driver() -> None:
+    with Lab(["completion by id", "memory"]) as lab:
+        lab.dispatch("pay")
+        lab.reserve(1)
+        lab.advance(90.0)
+        lab.reserve(2)
+        assert [type(outcome) for outcome in lab.complete(1)] == [Completed, Superseded]
+        assert "completion by id" in lab.agreements[0].why
+        lab.restart()
+        assert [kind for _, kind, _ in told(lab) if kind == "lost"] == []
+        lab.dispatch("pay")
+        lab.restart()
+        assert [job for _, kind, job in told(lab) if kind == "lost"] == [1]
+
+
+def test_a_flaw_that_goes_by_names_is_told_who_recovers() -> None:
+    with Lab("sweep of one's own") as lab:
+        lab.dispatch("pay")
+        lab.reserve(1)
+        lab.crash(1)
+        lab.resume(1)
+        lab.recover(1, name="worker 1 of another host")
+        lab.recover(2, force=True)
+        assert lab.queue.counts().reserved == 1
+        lab.recover(1)
+        assert lab.queue.counts().ready == 1
+
+
 def test_stepping_tries_again_and_fails_in_the_end(lab: Lab) -> None:
     lab.dispatch("broken")
     kinds = []

@@ -103,7 +103,8 @@ function awayOf(seat, state, name) {
 
 function statusOf(seat, hand, away) {
   if (away === "crashed") return "crashed";
-  const does = hand ? (seat?.until != null ? `runs job ${hand.job}, until ${s(seat.until)}` : `holds job ${hand.job}`) : away ? "" : "free";
+  const has = seat?.ended ? "has run" : "holds";
+  const does = hand ? (seat?.until != null ? `runs job ${hand.job}, until ${s(seat.until)}` : `${has} job ${hand.job}`) : away ? "" : "free";
   return [away, does].filter(Boolean).join(", ");
 }
 

@@ -94,7 +94,7 @@ def _reserving(action: Action, parts: int, worker: str, sides: int) -> list[Acti
     if action.verb == "run":
         return _cut(action, parts, sides, reserving=True)
     before = _cut(action, parts, sides) if action.verb == "step_all" else []
-    return [*before, Action("reserve", {"worker": int(worker.rsplit(maxsplit=1)[-1])}, 0)]
+    return [*before, Action("reserve", {"worker": int(worker.split()[1])}, 0)]
 
 
 def _with(action: Action, **changed: Any) -> Action:

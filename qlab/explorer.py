@@ -94,6 +94,19 @@ class Explored:
         with self._plays.stage(path) as stage:
             return [*_told(stage, path, self._promises, last=True)]
 
+    def breaks(self, path: Path) -> Broken | None:
+        """Tell which promise a path breaks first, with its steps up to there; None where it breaks none.
+
+        Raises:
+            ValueError: A step of it cannot be taken.
+        """
+        with self._plays.stage(path) as stage:
+            for taken, step in enumerate(path, 1):
+                stage.take(step)
+                if found := first_broken(self._promises, stage.state(last=taken == len(path))):
+                    return Broken(path[:taken], found[0].name, found[1])
+        return None
+
     def trace(self, path: Path) -> Trace:
         """Give a path as a trace, one second a step: `plots.timeline` draws it.
 

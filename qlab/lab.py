@@ -19,6 +19,7 @@ from qlab.clock import duration
 from qlab.driver import Statement
 from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
 from qlab.explanation import Agreement, agreement
+from qlab.explorer import Explored, explore
 from qlab.job import Attempt
 from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
@@ -27,6 +28,7 @@ from qlab.scenario import Scenario, named
 from qlab.show import Table
 from qlab.side import Side, Stores
 from qlab.simulator import behave
+from qlab.situation import Situation
 from qlab.trace import Trace
 from qlab.whole import is_whole
 
@@ -229,16 +231,15 @@ class Lab:
         with self._acting("perform", worker=worker):
             self._each(lambda side: side.perform(worker))
 
-    def recover(self, worker: int = 1, *, force: bool = False, name: str | None = None) -> None:
+    def recover(self, worker: int = 1, *, force: bool = False) -> None:
         """Let a worker make jobs ready again whose reservation has run out, as it does when it starts.
 
         Args:
             worker: Which one, from 1.
             force: Take every reservation, which robs each other worker that is alive.
-            name: As whom it does so, where it has another name by now; only a flaw goes by it.
         """
-        with self._acting("recover", worker=worker, force=force, name=name):
-            self._each(lambda side: side.recover(worker, force=force, name=name))
+        with self._acting("recover", worker=worker, force=force):
+            self._each(lambda side: side.recover(worker, force=force))
 
     def crash(self, worker: int = 1) -> None:
         """Let a worker vanish with what it holds; `resume` starts it again."""
@@ -250,10 +251,15 @@ class Lab:
         with self._acting("pause", worker=worker):
             self._each(lambda side: side.pause(worker))
 
-    def resume(self, worker: int = 1) -> None:
-        """Undo `pause` and `crash`."""
-        with self._acting("resume", worker=worker):
-            self._each(lambda side: side.resume(worker))
+    def resume(self, worker: int = 1, *, renamed: bool = False) -> None:
+        """Undo `pause` and `crash`.
+
+        Args:
+            worker: Which one, from 1.
+            renamed: Whether it goes on under another name, as a container does that is started anew.
+        """
+        with self._acting("resume", worker=worker, **({"renamed": True} if renamed else {})):
+            self._each(lambda side: side.resume(worker, renamed=renamed))
 
     def advance(self, seconds: float, *, most: Sequence[int | None] = ()) -> None:
         """Let time go by: delayed jobs become ready, reservations run out, handlers that run go on; nobody takes a job.
@@ -393,6 +399,24 @@ class Lab:
             self._actions.clear()
             self._lay()
             self._tell()
+
+    # -- every order --
+
+    def explore(
+        self,
+        scenario: Situation | Scenario | str = "one_job",
+        *,
+        driver: str | None = None,
+        **how: Any,
+    ) -> Explored:
+        """Take the steps of a small scenario in every order, on a store beside the lab's own.
+
+        Args:
+            scenario: One of `qlab.situation.SITUATIONS` or its name, or a scenario.
+            driver: The name of a driver or of one of `qlab.flaws.FLAWS`, or an address; the lab's first by default.
+            how: What else `qlab.explorer.explore` takes, such as `expiries` and `crashes`.
+        """
+        return explore(scenario, driver=self._stores.to_explore(driver or self.drivers[0]), **how)
 
     # -- time travel --
 

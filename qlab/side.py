@@ -11,6 +11,7 @@ from qlab import drivers
 from qlab.bench import Bench
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Statement
+from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import QlabError
@@ -119,9 +120,9 @@ class Side:
             raise ValueError(f"{seat.name} has {'run' if seat.ended else 'begun'} job {seat.held.job.id} already")
         self.bench.perform(seat)
 
-    def recover(self, worker: int, *, force: bool = False, name: str | None = None) -> None:
+    def recover(self, worker: int, *, force: bool = False) -> None:
         """Let a worker recover what its queue has reserved."""
-        self.queue.recover(force=force, worker=self._able(worker).name if name is None else name)
+        self.queue.recover(force=force, worker=self._able(worker).name)
 
     def crash(self, worker: int) -> None:
         """Let a worker vanish with what it holds."""
@@ -137,12 +138,14 @@ class Side:
             raise ValueError(f"{seat.name} {'has crashed' if seat.gone else 'is paused'} already: resume it first")
         self.bench.pause(seat)
 
-    def resume(self, worker: int) -> None:
+    def resume(self, worker: int, *, renamed: bool = False) -> None:
         """Undo a pause or a crash."""
         seat = self.seat(worker)
         if not seat.gone and not seat.paused:
             raise ValueError(f"{seat.name} is at work already: it was neither paused nor did it crash")
         self.bench.resume(seat)
+        if renamed:
+            seat.name += " (again)"
 
     def plan(self, scenario: Scenario) -> None:
         """Plan a scenario's arrivals and faults."""
@@ -221,6 +224,7 @@ class Stores:
         self._folder = Path(tempfile.mkdtemp(prefix="qlab-lab-"))
         self._servers: dict[int, EmbeddedServer] = {}
         self._layouts = 0
+        self._explored: dict[str, Driver] = {}
 
     def fresh(self) -> list[Driver]:
         """Open every store, empty."""
@@ -231,6 +235,20 @@ class Stores:
         """Open a store again, as a process does that was restarted."""
         name = self._names[i]
         return FLAWS[name]() if name in FLAWS else drivers.open(self._address(i))
+
+    def to_explore(self, name: str) -> Driver | str | type[Driver]:
+        """Tell on what a driver or flaw is explored: a store of its own, kept for as long as the lab's."""
+        name = {"redis": "redis_zset"}.get(name, name)
+        if name in FLAWS:
+            return FLAWS[name]
+        if name not in NAMES:
+            return name
+        if name == "memory":
+            return MemoryDriver
+        if name not in self._explored:
+            redis = f"redis+embedded://?layout={name.removeprefix('redis_')}"
+            self._explored[name] = drivers.open("sqlite:///:memory:" if name == "sqlite" else redis)
+        return self._explored[name]
 
     def forgets(self, i: int) -> bool:
         """Tell whether a store ends with its process."""
@@ -257,6 +275,9 @@ class Stores:
 
     def close(self) -> None:
         """End the servers and remove the folder."""
+        for driver in self._explored.values():
+            driver.close()
+        self._explored.clear()
         for server in self._servers.values():
             server.close()
         shutil.rmtree(self._folder, ignore_errors=True)

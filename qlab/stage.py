@@ -65,7 +65,7 @@ class Stage:
         if not isinstance(queue.clock, SimulatedClock):
             raise TypeError(f"the queue has a {type(queue.clock).__name__}: steps are taken under a SimulatedClock")
         self.situation, self.queue, self._clock = situation, queue, queue.clock
-        self._waits, self._length = _waits(path), len(path)
+        self._waits, self._length = waits(path), len(path)
         self._taken = 0
         self._spent = {Verb.RUN_OUT: 0, Verb.CRASH: 0, Verb.RESTART: 0}
         scenario = situation.scenario
@@ -306,16 +306,16 @@ def _fits(step: Step, possible: Step) -> bool:
     return alike and (step.job == possible.job or (step.worker > 0 and 0 in (step.job, possible.job)))
 
 
-def _waits(path: Path) -> dict[int, int]:
+def waits(path: Path) -> dict[int, int]:
     """Tell after how many steps each reservation runs out that does, by the place of its step."""
     made: dict[int, int] = {}
-    waits: dict[int, int] = {}
+    lasts: dict[int, int] = {}
     for place, step in enumerate(path):
         if step.verb is Verb.RESERVE:
             made[step.job] = place
         elif step.verb is Verb.RUN_OUT and step.job in made:
-            waits.setdefault(made[step.job], place - made[step.job])
-    return waits
+            lasts.setdefault(made[step.job], place - made[step.job])
+    return lasts
 
 
 def _handler(behaviour: Behaviour) -> Handler:

@@ -121,10 +121,18 @@ def test_a_flaw_that_goes_by_names_is_told_who_recovers() -> None:
         lab.dispatch("pay")
         lab.reserve(1)
         lab.crash(1)
-        lab.resume(1)
-        lab.recover(1, name="worker 1 of another host")
         lab.recover(2, force=True)
+        with lab.branch() as other:
+            other.resume(1, renamed=True)
+            other.recover(1, force=True)
+            assert other.queue.counts().reserved == 1
+            other.dispatch("pay")
+            other.step_all()
+            reserved = told(other).index((0.0, "reserved", 2)) + 1
+            with other.branch(reserved, name="third") as third:
+                assert list(third.trace) == list(other.trace)[:reserved]
         assert lab.queue.counts().reserved == 1
+        lab.resume(1)
         lab.recover(1)
         assert lab.queue.counts().ready == 1
 

@@ -207,8 +207,8 @@ class Queue:
             payload: Any JSON value.
 
         Returns:
-            It takes the moment and from when the job may be reserved, both in seconds, and returns the job. Called again
-            after the store did not answer, it sends the same job again, which is stored once.
+            It takes the moment and from when the job may be reserved, both in seconds, and returns the job. Called
+            again after the store did not answer, it sends the same job again, which is stored once.
         """
         body = self._new_job(name, payload, 0.0).body
         unanswered: list[str] = []

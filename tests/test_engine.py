@@ -1,7 +1,9 @@
 """Many workers in simulated time: what they do, held to a recursion that knows nothing of qlab, and to each fault."""
 
 import heapq
+import itertools
 import math
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,7 +26,6 @@ from qlab.trace import Kind
 from qlab.workload import (
     Always,
     Budget,
-    Bursts,
     Chance,
     Clients,
     Closed,
@@ -174,7 +175,7 @@ def test_a_beat_that_comes_while_a_worker_is_busy_is_left_out() -> None:
 def test_jitter_makes_each_wait_another_within_its_part() -> None:
     run = simulate("memory://", poll=Poll(1.0, jitter=0.5, phase=0.0), workload=jobs((200.0, 0.0)))
     polls = moments(run, Kind.MISSED)
-    waits = [later - earlier for earlier, later in zip(polls, polls[1:], strict=False)][:-1]
+    waits = [later - earlier for earlier, later in itertools.pairwise(polls)][:-1]
     assert 0.5 <= min(waits) < 0.6
     assert 1.4 < max(waits) <= 1.5
 
@@ -425,7 +426,7 @@ def test_a_fault_that_names_no_worker_of_the_run_is_refused_before_anything_happ
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (lambda: Crash(), "either handler= or at="),
+        (Crash, "either handler= or at="),
         (lambda: Crash("job", at=1.0), "either handler= or at="),
         (lambda: Crash(at=-1.0), "Crash.at is -1.0"),
         (lambda: Crash("job", when="later"), "Crash.when is 'later'"),
@@ -589,8 +590,6 @@ def test_the_bar_is_told_how_far_a_run_is() -> None:
 
 
 def test_an_interrupt_keeps_what_is_there() -> None:
-    import signal
-
     def stop(share: float) -> None:
         if share > 0.2:
             signal.raise_signal(signal.SIGINT)

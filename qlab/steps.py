@@ -120,12 +120,14 @@ class Steps:
     def take(self, limit: int, now: float | None, worker: str, tell_missed: bool = True) -> list[Reservation]:
         """Reserve at most so many jobs at once."""
         moment = self._at(now)
-        self.introduce(worker, moment)
+        if self._hear is not None:
+            self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
-        for held in found:
-            self._record_reserved(held, moment, worker)
-        if not found and tell_missed:
-            self._record_reserved(None, moment, worker)
+        if found:
+            for held in found:
+                self._record_reserved(held, moment, worker)
+        elif tell_missed:
+            self._record_missed(moment, worker)
         return found
 
     def introduce(self, worker: str, now: float) -> None:
@@ -160,9 +162,11 @@ class Steps:
 
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
-        moment, job = self._at(now), held.job
-        self.introduce(worker, moment)
-        told = (job.id, job.name, job.attempts, moment)
+        moment = self._at(now)
+        if self._hear is not None:
+            self.introduce(worker, moment)
+        id, _, _, name, _, attempts, _, _, _ = held.job
+        told = (id, name, attempts, moment)
         if ended.error is not None:
             outcome = self._after_error(held, ended.error, moment)
         elif isinstance(ended.returned, Release):
@@ -270,13 +274,15 @@ class Steps:
 
         A repeat that finds the token gone is unknown, not superseded: the call before may be the one that settled it.
         """
-        for tried in range(_SETTLE_TRIES):
+        tried = 0
+        while tried < _SETTLE_TRIES:
             try:
                 done = getattr(self.driver, verb)(held, now=outcome.at, **how)
             except _NO_ANSWER as error:
                 problem = error
                 if not isinstance(self.clock, SimulatedClock):
                     pause(0.01 * tried)
+                tried += 1
                 continue
             if done:
                 if self.extended:
@@ -301,7 +307,11 @@ class Steps:
             return self._record(held, self._tell("complete", held, Completed(*told), problem=lost), worker), "ask"
         self.extended.pop(held.token, None)
         outcome = self._record(held, Completed(*told) if done else Superseded(*told, "complete"), worker)
-        return outcome, self._record_reserved(following, now, worker)
+        if following is None:
+            self._record_missed(now, worker)
+        else:
+            self._record_reserved(following, now, worker)
+        return outcome, following
 
     # -- recording --
 
@@ -310,32 +320,29 @@ class Steps:
         if self._in_real_time and (blocked := self.driver.blocked()) > _BLOCKED:
             self._trace.record(now, Kind.BLOCKED, worker=worker, since=now - blocked, detail=shown(blocked))
 
-    def _record_reserved(self, held: Reservation | None, now: float, worker: str) -> Reservation | None:
+    def _record_missed(self, now: float, worker: str) -> None:
+        self.record_wait(now, worker)
+        self._trace.record(now, Kind.MISSED, worker=worker)
+
+    def _record_reserved(self, held: Reservation, now: float, worker: str) -> None:
         if self._in_real_time:
             self.record_wait(now, worker)
-        if held is None:
-            self._trace.record(now, Kind.MISSED, worker=worker)
-            return None
-        job, since = held.job, us(held.claimable_since)
-        if held.ran_out:
-            self._trace.record(
-                now, Kind.EXPIRED, job.id, job.name, job.attempts - 1, worker, until=held.claimable_since
-            )
-        self._trace.record_us(us(now), _RESERVED, job.id, job.name, job.attempts, worker, since, us(job.available_at))
-        return held
+        job, _, since, ran_out = held
+        id, _, _, name, _, attempts, _, until, _ = job
+        if ran_out:
+            self._trace.record(now, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
+        self._trace.record_us(us(now), _RESERVED, id, name, attempts, worker, us(since), us(until))
 
     def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
         code, until, detail = _event(outcome)
         if code is not None:
-            self._trace.record_us(
-                us(outcome.at), code, outcome.job, outcome.name, outcome.attempt, worker, NOTHING, until, detail
-            )
+            job, name, attempt, at = outcome.job, outcome.name, outcome.attempt, us(outcome.at)
+            self._trace.record_us(at, code, job, name, attempt, worker, NOTHING, until, detail)
         if self._in_real_time:
             self.record_wait(outcome.at, worker)
         if self.listeners:
             self._tell_listeners(held, outcome)
-        level = logging.ERROR if code == _FAILED else logging.INFO
-        if self.logs and log.logger.isEnabledFor(level):
+        if self.logs and log.logger.isEnabledFor(level := logging.ERROR if code == _FAILED else logging.INFO):
             log.log(level, "%s", self._line(held, outcome, worker))
         return outcome
 
@@ -362,7 +369,7 @@ class Steps:
 
     def _at(self, now: float | None) -> float:
         moment = self.clock.now() if now is None else self.clock.moment(now)
-        if not math.isfinite(moment):
+        if not -math.inf < moment < math.inf:
             raise ValueError(f"now is {moment}: use a moment that comes")
         return moment
 

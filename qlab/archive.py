@@ -48,7 +48,7 @@ def save(path: AnyPath, facts: Mapping[str, Any], tables: Mapping[str, Table]) -
     head = {"qlab": "run", "version": VERSION, **facts, "tables": shapes}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        _add(archive, _HEAD, f"{json.dumps(head, indent=1)}\n".encode())
+        _add(archive, _HEAD, _text(head).encode())
         for table, columns in tables.items():
             for name, column in columns.items():
                 _add(archive, f"{table}/{name}", _little(column).tobytes())
@@ -76,6 +76,11 @@ def load(path: AnyPath) -> tuple[dict[str, Any], dict[str, Table]]:
     except Exception as error:
         # What is damaged is met in many places of zipfile, which has an exception of its own for few of them.
         raise ValueError(f"{os.fspath(path)}: it is damaged, or no saved run: {error}") from error
+
+
+def _text(head: Mapping[str, Any]) -> str:
+    """Write each fact on a line of its own."""
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(fact)}" for name, fact in head.items()) + "\n}\n"
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

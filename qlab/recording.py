@@ -66,6 +66,7 @@ class Recorded:
 
 
 COLUMNS = RecordedJob._fields
+_COLUMNS = frozenset(COLUMNS)
 
 
 class Frame(Protocol):
@@ -105,8 +106,9 @@ def _read(rows: Iterable[Mapping[str, Any]], table: str) -> Recorded:
 def _job(row: Mapping[str, Any], place: str) -> RecordedJob:
     if not isinstance(row, Mapping):
         raise TypeError(f"{place} is {row!r}: use a mapping with the columns {', '.join(COLUMNS)}")
-    for column in row:
-        _check_column(column, place)
+    if not row.keys() <= _COLUMNS:
+        for column in row:
+            _check_column(column, place)
     there = {column: value for column, value in row.items() if not _is_missing(value)}
     if "at" not in there:
         raise ValueError(f"{place} has no at: say in each row when the job comes, in seconds from the start")
@@ -115,10 +117,11 @@ def _job(row: Mapping[str, Any], place: str) -> RecordedJob:
             there[column] = _seconds(there[column], f"{place}, column {column}")
     if not isinstance(there.get("name", ""), str):
         raise TypeError(f"{place}, column name is {there['name']!r}: use text")
-    try:
-        encode(there.get("payload"), what=f"{place}, column payload")
-    except InvalidPayload as error:
-        raise ValueError(str(error)) from error
+    if "payload" in there:
+        try:
+            encode(there["payload"], what=f"{place}, column payload")
+        except InvalidPayload as error:
+            raise ValueError(str(error)) from error
     return RecordedJob(**there)
 
 
@@ -192,9 +195,12 @@ def _check_job(job: RecordedJob, what: str) -> RecordedJob:
         raise TypeError(f"{what} is {job!r}: use RecordedJob(at=…, …), or recorded(…) of a table")
     if not isinstance(job.name, str):
         raise TypeError(f"{what}, name is {job.name!r}: use text")
-    encode(job.payload, what=f"{what}, payload")
-    return job._replace(
-        at=duration(job.at, f"{what}, at"),
-        service=None if job.service is None else duration(job.service, f"{what}, service"),
-        delay=duration(job.delay, f"{what}, delay"),
+    if job.payload is not None:
+        encode(job.payload, what=f"{what}, payload")
+    return RecordedJob(
+        duration(job.at, f"{what}, at"),
+        job.name,
+        None if job.service is None else duration(job.service, f"{what}, service"),
+        duration(job.delay, f"{what}, delay"),
+        job.payload,
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from qlab import archive
+from qlab.as_json import Classes, made, stated
 from qlab.requests import Requests
-from qlab.saved import AnyPath, Classes, made, stated
+from qlab.saved import AnyPath
 from qlab.trace import Kind, Trace
 
 Fields: TypeAlias = Mapping[str, type | tuple[type, ...]]

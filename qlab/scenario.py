@@ -8,6 +8,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
 
 from qlab import saved, workload
+from qlab.as_json import classes
 from qlab.clock import duration
 from qlab.faults import Crash, Fault
 from qlab.policy import Policy
@@ -156,7 +157,7 @@ class Scenario:
         return saved.load(path, Scenario, KINDS)
 
 
-KINDS = saved.classes(Scenario, Arrival, Behaviour, Poll, Policy, *get_args(Fault), *workload.KINDS)
+KINDS = classes(Scenario, Arrival, Behaviour, Poll, Policy, *get_args(Fault), *workload.KINDS)
 """The classes that a scenario can be made of, and saved, by name."""
 
 

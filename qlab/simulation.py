@@ -8,7 +8,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from qlab import drivers, saved, saved_run
+from qlab import drivers, saved_run
+from qlab.as_json import classes
 from qlab.clock import SimulatedClock
 from qlab.cost import Cost
 from qlab.driver import Driver, Durability
@@ -137,7 +138,7 @@ class Run:
         return f"<Run of {self.scenario.name!r} (seed {self.scenario.seed}) on {self.description}: {self.trace!r}{how}>"
 
 
-_KINDS = {**KINDS, **saved.classes(Durability, Cost)}
+_KINDS = {**KINDS, **classes(Durability, Cost)}
 _FACTS: saved_run.Fields = {
     "scenario": Scenario,
     "driver": str,

@@ -140,10 +140,11 @@ class Workload:
         check = distribution if field == "service" else _failures
         if not isinstance(value, Mapping):
             return check(value, field)
+        handlers = self.handlers
         for name in value:
-            if name not in self.handlers:
-                raise ValueError(f"{field} names {name!r}: {_near(name, self.handlers)}")
-        if field == "service" and (missing := [name for name in self.handlers if name not in value]):
+            if name not in handlers:
+                raise ValueError(f"{field} names {name!r}: {_near(name, handlers)}")
+        if field == "service" and (missing := [name for name in handlers if name not in value]):
             raise ValueError(
                 f"service does not say how long {missing[0]!r} takes: name {', '.join(map(repr, missing))}"
             )

@@ -13,6 +13,7 @@ from qlab.errors import DriverUnavailable
 from qlab.failures import Never
 from qlab.job import Attempt, Job, Reservation
 from qlab.outcome import Completed, Failed, Outcome
+from qlab.queue import Queue
 from qlab.recording import Recorded, RecordedJob
 from qlab.requests import Requests
 from qlab.steps import Ended
@@ -49,7 +50,6 @@ class Feed:
 
     def __init__(self, engine: Engine, workload: Workload, *, seed: int, requests: Requests) -> None:
         self._engine = engine
-        self._queue = engine.queue
         self._workload = workload
         self._requests = requests
         self._streams = Streams(seed)
@@ -60,10 +60,8 @@ class Feed:
         self._thinking: dict[int, int] = {}
         self._purse = workload.clients.budget.purse() if workload.clients and workload.clients.budget else None
         self._names = workload.namer(self._streams.of("names"))
-        for name in workload.handlers:
-            if self._queue.handler_of(name) is None:
-                self._queue.handler(name)(stand_in)
-        self._prepare(Random(f"{seed} repeats"))
+        self._repeats = Random(f"{seed} repeats")
+        self.meet(engine.queue)
         engine.service, engine.ending, engine.settled = self._takes, self._ends, self._settled
         self._begin()
 
@@ -81,8 +79,16 @@ class Feed:
             if (client := self._thinking.pop(job, None)) is not None:
                 self._let_think(client)
 
-    def _prepare(self, repeats: Random) -> None:
-        """Find out about each name once what is asked for each job."""
+    def meet(self, queue: Queue) -> None:
+        """Work on a queue: find out about each name once what is asked for each job.
+
+        Args:
+            queue: The engine's, at the start and after a restart; a name without a handler there gets one.
+        """
+        self._queue = queue
+        for name in self._workload.handlers:
+            if queue.handler_of(name) is None:
+                queue.handler(name)(stand_in)
         first, self._first, self._again = self._streams.of("services"), {}, {}
         self._fails: dict[str, Callable[[int, Random], bool] | None] = {}
         self._called: set[str] = set()
@@ -92,7 +98,7 @@ class Feed:
             run, failures = self._queue.handler_of(name), self._workload.failures_of(name)
             if not inspect.isgeneratorfunction(run):
                 self._first[name] = self._workload.service_of(name).sampler(first)
-                self._again[name] = self._workload.service_of(name).sampler(repeats)
+                self._again[name] = self._workload.service_of(name).sampler(self._repeats)
             if run is not stand_in:
                 self._called.add(name)
             self._fails[name] = None if isinstance(failures, Never) else failures.fails

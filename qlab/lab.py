@@ -11,20 +11,23 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from qlab.actions import ACTIONS, Action, Past, until
+from qlab.as_json import made_of, stated
 from qlab.clock import duration
 from qlab.driver import Statement
 from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
 from qlab.explanation import Agreement, agreement
 from qlab.explorer import Explored, explore
+from qlab.faults import Restart
 from qlab.job import Attempt
 from qlab.outcome import Outcome
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Tries
-from qlab.scenario import Scenario, named
+from qlab.scenario import KINDS, Scenario, named
 from qlab.show import Table
 from qlab.side import Side, Stores
 from qlab.simulator import behave
@@ -39,6 +42,9 @@ Result = TypeVar("Result")
 
 FORM = 1
 """The form of a saved lab."""
+
+MOST_WORKERS = 12
+"""How many workers a lab has at most: more are not to be seen."""
 
 _open_labs: "weakref.WeakValueDictionary[str, Lab]" = weakref.WeakValueDictionary()
 
@@ -70,8 +76,8 @@ class Lab:
         workers: int = 2,
         policy: Policy | None = None,
     ) -> None:
-        if not is_whole(workers, 1, 12):
-            raise ValueError(f"workers is {workers!r}: use a number from 1 to 12")
+        if not is_whole(workers, 1, MOST_WORKERS):
+            raise ValueError(f"workers is {workers!r}: use a number from 1 to {MOST_WORKERS}")
         self.name = name
         self.seed = seed
         self.drivers = (driver,) if isinstance(driver, str) else tuple(driver)
@@ -325,11 +331,15 @@ class Lab:
     def restart(self) -> None:
         """Restart the process: every worker loses what it holds, and a store in the process everything."""
         with self._acting("restart"):
-            for i, side in enumerate(self.sides):
-                side.restart(self._stores.again(i), forgets=self._stores.forgets(i))
-                self._usual_handlers(side)
-                for name, (run, rules) in self._handlers.items():
-                    side.register(name, run, rules)
+            for side in self.sides:
+                self._restart(side)
+
+    def _restart(self, side: Side) -> None:
+        i = self.sides.index(side)
+        side.restart(self._stores.again(i), forgets=self._stores.forgets(i))
+        self._usual_handlers(side)
+        for name, (run, rules) in self._handlers.items():
+            side.register(name, run, rules)
 
     def restart_server(self, side: int | None = None) -> None:
         """Kill a store's server and start it again: what it kept in memory only is lost; workers keep what they hold.
@@ -372,14 +382,17 @@ class Lab:
                 side.queue.policy = changed
         return changed
 
-    def play(self, scenario: str, *, seed: int | None = None) -> Scenario:
-        """Lay out a named scenario, from 0 s; `run` plays it.
+    def play(self, scenario: str | Scenario | Mapping[str, Any], *, seed: int | None = None) -> Scenario:
+        """Lay out a scenario, from 0 s; `run` plays it.
 
         Args:
-            scenario: One of `qlab.scenario.NAMED`.
-            seed: Where its random numbers start; the lab's seed by default.
+            scenario: One of `qlab.scenario.NAMED`, or one of your own; as a mapping, what a saved lab says of it.
+            seed: Where its random numbers start; by default the lab's seed, or that of your scenario.
+
+        Raises:
+            ValueError: None has this name, it has more than 12 workers, or it restarts a server that the lab has not.
         """
-        chosen = named(scenario, seed=self.seed if seed is None else seed)
+        chosen = self._chosen(scenario, seed)
         with self.lock:
             self._workers, self._first_policy, self.scenario = chosen.workers, chosen.policy, chosen
             self._handlers = {name: (behave(how), {}) for name, how in chosen.handlers.items()}
@@ -387,14 +400,32 @@ class Lab:
             self._lay()
             with self._acting("play", scenario=scenario, seed=chosen.seed):
                 for side in self.sides:
-                    side.plan(chosen)
+                    side.plan(chosen, partial(self._restart_as_planned, side))
         return chosen
+
+    def _chosen(self, scenario: str | Scenario | Mapping[str, Any], seed: int | None) -> Scenario:
+        if isinstance(scenario, str):
+            return named(scenario, seed=self.seed if seed is None else seed)
+        own = scenario if isinstance(scenario, Scenario) else made_of(dict(scenario), Scenario, KINDS)
+        if own.workers > MOST_WORKERS:
+            raise ValueError(f"the scenario has {own.workers} workers: a lab has at most {MOST_WORKERS}")
+        servers = any(isinstance(fault, Restart) and fault.what == "server" for fault in own.faults)
+        if servers and not all(map(self.has_server, self.sides)):
+            raise ValueError("the scenario restarts a server, and the lab has none of its own: use Lab('redis')")
+        return own if seed is None else replace(own, seed=seed)
+
+    def _restart_as_planned(self, side: Side, fault: Restart) -> None:
+        if fault.what == "server":
+            self._restart_server(side)
+        else:
+            self._restart(side)
 
     def reset(self) -> None:
         """Lay everything out anew: the drivers empty, the clock at 0, the scenario from its start."""
         with self.lock:
             if self.scenario is not None:
-                self.play(self.scenario.name, seed=self.scenario.seed)
+                own = self._actions[0].arguments["scenario"] if self._actions else self.scenario.name
+                self.play(own, seed=self.scenario.seed)
                 return
             self._actions.clear()
             self._lay()
@@ -480,7 +511,7 @@ class Lab:
             "seed": self.seed,
             "workers": self._workers,
             "policy": _rules(self._first_policy),
-            "actions": [[action.verb, action.arguments] for action in self._actions],
+            "actions": [[action.verb, _plain(action.arguments)] for action in self._actions],
         }
         file = Path(path)
         file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
@@ -669,6 +700,11 @@ def _read(path: str | Path) -> _Told:
         return _Told(tuple(told["drivers"]), told["seed"], told["workers"], policy, actions)
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} holds no saved lab: {error}") from error
+
+
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Tell an action's arguments as JSON values."""
+    return {name: stated(value, KINDS) if isinstance(value, Scenario) else value for name, value in arguments.items()}
 
 
 def _rules(policy: Policy) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import inspect
 import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from qlab.driver import Driver, Statement
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
+from qlab.drivers.troubled import Troubled
 from qlab.errors import QlabError
+from qlab.faults import Restart
+from qlab.feed import Feed
 from qlab.flaws import FLAWS
-from qlab.incidents import Incidents
+from qlab.incidents import IN_STORE, Incidents
 from qlab.job import Attempt, Release
 from qlab.ledger import Ledger
 from qlab.losses import Losses
@@ -24,6 +27,7 @@ from qlab.outcome import Idle, Outcome
 from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.registry import Handler
+from qlab.requests import Requests
 from qlab.scenario import Scenario
 from qlab.seat import Seat
 from qlab.trace import Kind, Trace
@@ -51,6 +55,7 @@ class Side:
         self.statements: list[Statement] = []
         self.queue = self._open(store, policy)
         self.bench = Bench(self.queue, self.clock, workers=workers, seed=seed)
+        self.feed: Feed | None = None
 
     def _open(self, store: Driver, policy: Policy) -> Queue:
         store.listen(self.statements.append)
@@ -147,18 +152,29 @@ class Side:
         if renamed:
             seat.name += " (again)"
 
-    def plan(self, scenario: Scenario) -> None:
-        """Plan a scenario's arrivals and faults."""
+    def plan(self, scenario: Scenario, restart: Callable[[Restart], None]) -> None:
+        """Plan a scenario's arrivals and faults.
+
+        Args:
+            scenario: What happens.
+            restart: What a restart does.
+        """
+        troubles = [fault for fault in scenario.faults if isinstance(fault, IN_STORE)]
+        if troubles:
+            self.queue = self.queue.on(Troubled(self.queue.driver, troubles), trace=self.trace)
         self.bench = Bench(
             self.queue,
             self.clock,
             workers=scenario.workers,
             poll=scenario.poll,
+            batch=scenario.batch,
             seed=scenario.seed,
         )
-        Incidents(self.bench, scenario.faults, seed=scenario.seed, restart=lambda _: None)
+        Incidents(self.bench, scenario.faults, seed=scenario.seed, restart=restart)
         for arrival in scenario.arrivals:
             self.bench.arrive(arrival)
+        if scenario.workload is not None:
+            self.feed = Feed(self.bench, scenario.workload, seed=scenario.seed, requests=Requests())
 
     def restart(self, store: Driver, *, forgets: bool) -> None:
         """Restart the process of the workers.
@@ -170,8 +186,13 @@ class Side:
         before = self.queue
         self.queue = self._open(store, before.policy)
         self.bench.restart(self.queue)
+        if self.feed is not None:
+            self.feed.meet(self.queue)
         before.close()
-        self.losses.record(self.losses.look(self.queue, failed=forgets), self.clock.now())
+        lost = self.losses.look(self.queue, failed=forgets)
+        self.losses.record(lost, self.clock.now())
+        if self.feed is not None:
+            self.feed.lose(lost)
 
     def begin_anew(self) -> None:
         """Record that the store's server was restarted, and what is lost by that."""

@@ -9,8 +9,13 @@ import pytest
 from qlab import Attempt, Policy
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import DriverUnavailable, QueueClosed, UnknownFailedJob, UnknownHandler
+from qlab.faults import Crash, Locked, Restart
 from qlab.lab import Lab
 from qlab.outcome import Completed, Failed, Idle, Retrying, Superseded
+from qlab.scenario import Scenario
+from qlab.simulation import simulate
+from qlab.trace import Kind
+from qlab.workload import Chance, Exponential, Poisson, Workload
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "redis_list"])
@@ -649,3 +654,34 @@ def test_how_many_is_checked_before_anything_is_stored(quick: Lab, count: int) -
     with pytest.raises(ValueError, match="use a number from 1 to 5,000"):
         quick.dispatch("pay", count=count)
     assert quick.queue.counts().depth == 0
+
+
+def mixed(**changes: object) -> Scenario:
+    workload = Workload(Poisson(0.5), Exponential(1.0), Chance(0.2), jobs=20)
+    faults = (Crash(at=12.0, worker=1, back_after=3.0), Locked(6.0, 2.0), Restart(at=25.0))
+    stated: dict[str, object] = {"workload": workload, "faults": faults, "workers": 2, "policy": Policy(backoff=(2,))}
+    return Scenario("mixed", **(stated | changes))  # type: ignore[arg-type]
+
+
+def test_a_scenario_of_ones_own_is_played_as_it_is_simulated(tmp_path: Path) -> None:
+    with Lab(["memory", "sqlite"]) as lab:
+        lab.play(mixed())
+        lab.run(200.0)
+        alone = simulate(f"sqlite:///{tmp_path}/jobs.db", mixed())
+        assert [event for event in lab.sides[1].trace if event.at <= alone.until][: len(alone.trace)] == [*alone.trace]
+        assert {event.kind for event in lab.trace} >= {Kind.CRASHED, Kind.RESTARTED, Kind.RELEASED, Kind.LOST}
+        with Lab.load(lab.save(tmp_path / "lab.json"), name="again") as again, lab.branch() as branch:
+            assert again.trace == branch.trace == lab.trace
+        lab.reset()
+        lab.run(200.0)
+        assert lab.trace.difference(again.trace) is None
+
+
+def test_a_scenario_that_a_lab_cannot_play_is_refused() -> None:
+    with Lab("memory") as lab:
+        lab.dispatch("pay")
+        with pytest.raises(ValueError, match="has 13 workers: a lab has at most 12"):
+            lab.play(mixed(workers=13))
+        with pytest.raises(ValueError, match="the lab has none of its own"):
+            lab.play(mixed(faults=(Restart(at=1.0, what="server"),)))
+        assert lab.queue.counts().ready == 1, "what was there still is"

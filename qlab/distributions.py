@@ -171,17 +171,20 @@ class Erlang(_Drawn):
         """Make the fast way to draw many, in microseconds: -mean/k ln(u₁ u₂ … uₖ)."""
         number, scale, log = random.random, -self.mean / self.k * 1_000_000, math.log
         blocks, rest = divmod(self.k, _PRODUCT)
+        parts, few = [_PRODUCT] * blocks, range(rest)
 
-        def draw(factors: int = rest) -> float:
-            product = 1.0
-            for _ in range(factors):
+        def draw() -> int:
+            product, logs = 1.0, 0.0
+            for _ in few:
                 product *= 1.0 - number()
-            return scale * log(product)
+            for part in parts:
+                logs += log(product)
+                product = 1.0
+                for _ in range(part):
+                    product *= 1.0 - number()
+            return round(scale * (logs + log(product)))
 
-        if not blocks:
-            return lambda: round(draw())
-        parts = [_PRODUCT] * blocks + [rest]
-        return lambda: round(sum(map(draw, parts)))
+        return draw
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qlab.scenario import Scenario
     from qlab.service import WorkerService
     from qlab.simulation import Run, simulate
+    from qlab.sweeps import sweep
     from qlab.team import workers
     from qlab.trace import Event, Trace
     from qlab.worker import Worker
@@ -65,6 +66,7 @@ __all__ = [
     "frames",
     "plots",
     "simulate",
+    "sweep",
     "systems",
     "theory",
     "workers",
@@ -86,6 +88,7 @@ _NAMES = {
     "scenario": ("Scenario",),
     "service": ("WorkerService",),
     "simulation": ("Run", "simulate"),
+    "sweeps": ("sweep",),
     "team": ("workers",),
     "trace": ("Event", "Trace"),
     "worker": ("Worker",),

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from qlab.arrivals import Closed
 from qlab.clock import us
 from qlab.engine import Act, Engine
 from qlab.errors import DriverUnavailable
-from qlab.failures import Never
 from qlab.job import Attempt, Job, Reservation
 from qlab.outcome import Completed, Failed, Outcome
 from qlab.queue import Queue
-from qlab.recording import Recorded, RecordedJob
 from qlab.requests import Requests
 from qlab.steps import Ended
-from qlab.streams import Streams
 from qlab.trace import Kind
 from qlab.workload import Workload
+from qlab.workload.arrivals import Closed
+from qlab.workload.failures import Never
+from qlab.workload.recording import Recorded, RecordedJob
+from qlab.workload.streams import Streams
 
 _DONE = Ended()
 _AGAIN = 1.0  # seconds; until a job comes again to a store that did not answer

@@ -16,9 +16,9 @@ from qlab.engine import Engine
 from qlab.feed import Feed
 from qlab.job import NewJob, Reservation
 from qlab.simulation import simulate
-from qlab.streams import Streams
 from qlab.trace import Kind
 from qlab.workload import Exponential, Fixed, Poisson, Workload
+from qlab.workload.streams import Streams
 
 LAM, MU, JOBS = 1.6, 2.0, 20_000
 """A service rate that is not 1: a rate that was taken for a mean would go unnoticed."""

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 from qlab import workload
-from qlab.streams import PURPOSES, Streams
 from qlab.workload import (
     Always,
     Budget,
@@ -40,6 +39,7 @@ from qlab.workload import (
     Workload,
     recorded,
 )
+from qlab.workload.streams import PURPOSES, Streams
 
 DISTRIBUTIONS: list[Distribution] = [
     Fixed(2.5),

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from qlab.clock import duration
-from qlab.distributions import plain
 from qlab.errors import InvalidPayload
 from qlab.payload import encode
+from qlab.workload.distributions import plain
 
 
 class RecordedJob(NamedTuple):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from random import Random
 
-from qlab.distributions import number_in
 from qlab.whole import is_whole
+from qlab.workload.distributions import number_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, get_args
 
-from qlab.arrivals import (
+from qlab.whole import is_whole
+from qlab.workload.arrivals import (
     Arrivals,
     Bursts,
     Closed,
@@ -18,8 +19,8 @@ from qlab.arrivals import (
     Renewal,
     Varying,
 )
-from qlab.clients import Budget, Clients, Purse
-from qlab.distributions import (
+from qlab.workload.clients import Budget, Clients, Purse
+from qlab.workload.distributions import (
     Distribution,
     Empirical,
     Erlang,
@@ -29,9 +30,8 @@ from qlab.distributions import (
     distribution,
     number_in,
 )
-from qlab.failures import Always, Chance, Failures, FirstAttempts, Never
-from qlab.recording import Recorded, RecordedJob, recorded
-from qlab.whole import is_whole
+from qlab.workload.failures import Always, Chance, Failures, FirstAttempts, Never
+from qlab.workload.recording import Recorded, RecordedJob, recorded
 
 __all__ = [
     "Always",

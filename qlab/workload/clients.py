@@ -6,8 +6,8 @@ from random import Random
 from typing import Literal, get_args
 
 from qlab.clock import duration, us
-from qlab.distributions import number_in
 from qlab.whole import is_whole
+from qlab.workload.distributions import number_in
 
 Jitter = Literal["none", "full", "equal"]
 _PARTS = 1_000_000

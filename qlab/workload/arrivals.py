@@ -11,9 +11,9 @@ from itertools import count, pairwise
 from random import Random
 
 from qlab.clock import duration, us
-from qlab.distributions import Distribution, distribution, number_in
-from qlab.recording import Recorded
 from qlab.whole import is_whole
+from qlab.workload.distributions import Distribution, distribution, number_in
+from qlab.workload.recording import Recorded
 
 Steps = Sequence[tuple[float, float]]
 _PATIENCE = 1_000_000

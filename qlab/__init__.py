@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qlab.scenario import Scenario
     from qlab.service import WorkerService
     from qlab.simulation import Run, simulate
-    from qlab.sweeps import sweep
+    from qlab.sweeps.sweeping import sweep
     from qlab.team import workers
     from qlab.trace import Event, Trace
     from qlab.worker import Worker
@@ -88,7 +88,7 @@ _NAMES = {
     "scenario": ("Scenario",),
     "service": ("WorkerService",),
     "simulation": ("Run", "simulate"),
-    "sweeps": ("sweep",),
+    "sweeps.sweeping": ("sweep",),
     "team": ("workers",),
     "trace": ("Event", "Trace"),
     "worker": ("Worker",),

@@ -23,8 +23,8 @@ from studies import IN_A_SCRIPT, STOPPED, UNGUARDED, Record, Result, ends_its_pr
 
 from qlab import Policy, sweep
 from qlab.errors import QlabError
-from qlab.points import points
-from qlab.processes import Processes
+from qlab.sweeps.points import points
+from qlab.sweeps.processes import Processes
 
 THREADS: Any = {"executor": "threads", "workers": 2}
 GRID = {"a": [1, 2, 3], "b": [10, 20]}

@@ -18,10 +18,10 @@ import pandas as pd
 from qlab.escape import error_text
 from qlab.interrupts import Deferred
 from qlab.log import log
-from qlab.points import ERROR, Given, Grid, Point, call, check_call, inner, key, name_of, points
-from qlab.processes import NotReady, Processes
 from qlab.progress import bar
-from qlab.sweep_file import SweepFile
+from qlab.sweeps.points import ERROR, Given, Grid, Point, call, check_call, inner, key, name_of, points
+from qlab.sweeps.processes import NotReady, Processes
+from qlab.sweeps.resuming import SweepFile
 from qlab.whole import is_whole
 
 

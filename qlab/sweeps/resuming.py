@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from qlab.points import Given, name_of
+from qlab.sweeps.points import Given, name_of
 
 _FORMAT = 1
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import QUEUE, failed_one, only
+from conftest import QUEUE, failed_one, only, push, take
 
 from qlab import SimulatedClock, drivers
+from qlab.clock import pause
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import FailedJobs
 from qlab.tokens import Tokens
@@ -83,6 +84,24 @@ def test_a_child_can_read_a_store_in_memory(order: str) -> None:
         lock: threading.Lock = driver._lock  # type: ignore[attr-defined]  # noqa: SLF001 - as a verb does
         assert in_a_child_forked_while_a_thread_holds(lock, lambda: driver.jobs(QUEUE, now=0.0)) == 0
         assert driver.jobs(QUEUE, now=0.0) == []
+
+
+def test_a_child_that_is_forked_while_a_thread_waits_for_a_job_can_push_and_wait_itself() -> None:
+    with drivers.open("memory://") as driver:
+        thread = threading.Thread(target=driver.wait, args=(QUEUE, 60.0))
+        thread.start()
+        while not driver._queues.get(QUEUE) or not driver._queues[QUEUE].waiting:  # type: ignore[attr-defined]  # noqa: SLF001
+            pause(0.001)
+
+        def act() -> None:
+            push(driver, "a")
+            assert driver.wait(QUEUE, 30.0)
+            assert take(driver).job.name == "a"
+
+        assert in_a_child(act) == 0
+        push(driver, "b")
+        thread.join(60.0)
+        assert not thread.is_alive()
 
 
 @only("redis_zset-valkey", "redis_list-valkey")

@@ -58,10 +58,11 @@ class MemoryDriver(StagedFailures):
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
         if resent or len(jobs) != 1:
             return super().push(queue, jobs, now=now, resent=resent)
-        moment, at = us(now), us(jobs[0].available_at)
+        new, moment = jobs[0], us(now)
+        at = moment if new.available_at == now else us(new.available_at)
         with self._lock:
             there = self._queues.get(queue) or self._queue(queue)
-            return [there.push(jobs[0], moment, at, queue)]
+            return [there.push(new, moment, at, queue)]
 
     def _push(self, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
         moments = [us(job.available_at) for job in jobs]
@@ -171,6 +172,7 @@ class MemoryDriver(StagedFailures):
     def wait(self, queue: str, seconds: float) -> bool:
         with self._lock:
             there = self._queue(queue)
+            there.renew(self._lock)
             there.waiting += 1
             try:
                 woken = there.awake.wait_for(lambda: there.tokens or self._closed, seconds)

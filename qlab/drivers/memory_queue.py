@@ -10,6 +10,7 @@ import heapq
 import math
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import NamedTuple
 
 from qlab.clock import NEVER
@@ -69,10 +70,16 @@ class MemoryQueue:
         self.heap: list[Row] = []
         self.failing: dict[str, Failing] = {}
         self.retried: set[str] = set()
-        self.tokens, self.waiting, self.awake = 0, 0, threading.Condition(lock)
+        self.tokens = 0
+        self.renew(lock)
         self.marks: dict[tuple[str, str], int] = {}
         self._last_id = 0
         self._last_seq = 0
+
+    def renew(self, lock: "threading.RLock") -> None:
+        """Wait with a lock; a forked child has another than its parent."""
+        if getattr(self, "_lock", None) is not lock:
+            self._lock, self.awake, self.waiting = lock, threading.Condition(lock), 0
 
     def push(self, new: NewJob, now: int, available_at: int, queue: str) -> Job:
         """Store a job, unless its uid is there; times in microseconds."""
@@ -88,9 +95,12 @@ class MemoryQueue:
             return job
         self._last_id, self._last_seq = id, self._last_seq + 1
         row = _new(Row, (available_at, self._last_seq, 0, job, None, self.lists and available_at <= now))
-        self.enter(row)
+        if self.lists:
+            self.enter(row)
+        else:
+            heapq.heappush(self.heap, row)
         self.rows[id], self.uids[uid] = row, id
-        if available_at <= now:
+        if available_at <= now and self.tokens < AT_ONCE:
             self._awaken()
         return job
 
@@ -124,7 +134,7 @@ class MemoryQueue:
     def wait(self, row: Row, now: int, available_at: int) -> Job:
         """Let a row wait, behind those that may be reserved by then; times in microseconds."""
         waiting = self.place(row, available_at, self.next_seq(), None, row.job._replace(reserved_at=None), now)
-        if available_at <= now:
+        if available_at <= now and self.tokens < AT_ONCE:
             self._awaken()
         return waiting
 
@@ -181,9 +191,9 @@ class MemoryQueue:
         return heap[0].available_at if heap else NEVER
 
     def _awaken(self) -> None:
-        if self.tokens < AT_ONCE:
-            self.tokens += 1
-            if self.waiting:
+        self.tokens += 1
+        if self.waiting:
+            with suppress(RuntimeError):  # a parent's lock: who waited there is not in its forked child
                 self.awake.notify()
 
 

@@ -145,7 +145,8 @@ class SimulatedClock:
 
     def jump(self, microseconds: int) -> None:
         """Move the clock forward to a moment that is known to come, in microseconds."""
-        self._us = max(self._us, microseconds)
+        if microseconds > self._us:
+            self._us = microseconds
 
     def spend(self, seconds: float) -> None:
         """Let this many seconds of job time go by: the clock moves at once."""

@@ -18,6 +18,7 @@ from qlab.seat import Seat
 from qlab.steps import Ended
 from qlab.trace import Kind
 
+_WAITS = (Released, Retrying)
 _ASK_AGAIN = 1.0  # seconds; after the store did not answer, where a worker does not poll
 
 Act = Callable[[Any, int], object]
@@ -46,6 +47,7 @@ class Engine:
         ending: Tells how an attempt ends that `service` knows; None for one whose handler is to be called then.
         strike: Told which worker has `reserved` a job, or is `completing` it; whether a fault has struck it.
         settled: Told how each job was settled.
+        is_instant: Whether the store always answers at once, and free of charge.
     """
 
     def __init__(
@@ -95,25 +97,29 @@ class Engine:
         """Tell when a store that is locked answers again, in seconds; now, where it is not."""
         return self.now if self._opens_at is None else self._opens_at(self.now)
 
-    def push(self, dispatch: Callable[[float, float], Job], available_at: float) -> Job:
+    def push(self, dispatch: Callable[[float, float], Job], delay: float = 0.0) -> Job:
         """Let a job be dispatched now, or, where that costs time, be there when it is over.
 
         Args:
             dispatch: What `Queue.dispatcher` made.
-            available_at: From when the job may be reserved, in seconds.
+            delay: How many seconds later the job may be reserved.
 
         Raises:
             DriverUnavailable: The store does not answer.
         """
+        now = self._now / 1_000_000
+        available_at = now + delay if delay else now
         if self._cost is not None:
             available_at = max(available_at, self._answered_at("push") / 1_000_000)
-        job = dispatch(self._now / 1_000_000, available_at)
+        job = dispatch(now, available_at)
         self.ready(job.available_at)
         return job
 
     def plan(self, at: float, act: Act, arg: Any = None) -> int:
         """Let something happen at a moment, in seconds: `act(arg, serial)`. Returns the serial number."""
-        return self._plan(us(at), act, arg)
+        self._serial = serial = self._serial + 1
+        heapq.heappush(self._heap, (us(at), serial, act, arg))
+        return serial
 
     def begin(self) -> None:
         """Let the workers take up work: those that hold a job, and those that are free."""
@@ -293,8 +299,9 @@ class Engine:
     # -- asking --
 
     def _take_turn(self, seat: Seat) -> None:
-        if seat.holding:
-            self._begin(seat)
+        if seat.held is not None:
+            if seat.holding:
+                self._begin(seat)
         elif self._working and seat.free:
             self._ask(seat)
 
@@ -306,11 +313,10 @@ class Engine:
 
     def _ask(self, seat: Seat) -> None:
         """Let a free worker ask for a job, once the store can answer."""
-        at = self._now if self._is_instant else self._answered_at("reserve")
-        if at > self._now:
-            seat.asking = self._plan(at, self._asked, seat)
-        else:
+        if self.is_instant or (at := self._answered_at("reserve")) <= self._now:
             self._reserve(seat)
+        else:
+            seat.asking = self._plan(at, self._asked, seat)
 
     def _asked(self, seat: Seat, serial: int) -> None:
         if seat.asking == serial:
@@ -332,14 +338,15 @@ class Engine:
 
     def take(self, seat: Seat) -> bool:
         """Let a worker reserve what there is for it, and stop there. Returns whether there was anything."""
-        found = self.queue.take(self._batch, self._moment(seat), worker=seat.name, tell_missed=self._tell_misses)
+        now = self._moment(seat) if seat.ahead else None
+        found = self._steps.take(self._batch, now, seat.name, self._tell_misses)
         if not found:
             return False
-        seat.held = found[0]
+        seat.held = held = found[0]
         if len(found) > 1:
             seat.behind.extend(found[1:])
-        if found[0].job.available_at < self._due:
-            self._due = found[0].job.available_at
+        if held.job.available_at < self._due:
+            self._due = held.job.available_at
             if self._idle:
                 self._plan_wake()
         return True
@@ -410,7 +417,8 @@ class Engine:
         else:
             at = self._now + takes
             seat.until = at / 1_000_000
-            seat.planned = self._plan(at, self._end_step, seat)
+            self._serial = seat.planned = serial = self._serial + 1
+            heapq.heappush(self._heap, (at, serial, self._end_step, seat))
 
     def _end_step(self, seat: Seat, serial: int) -> None:
         if seat.planned != serial or seat.paused:
@@ -460,20 +468,24 @@ class Engine:
 
     def _finish(self, seat: Seat, ended: Ended) -> None:
         """Settle a job whose handler has ended, once the store can answer."""
-        if self._is_instant:
-            self._finish_now((seat, ended), seat.planned)
+        if self.is_instant:
+            self._finish_now(seat, ended)
             return
         verb = "complete" if ended.error is None else "release"
         at = self._answered_at("release" if isinstance(ended.returned, Release) else verb)
         if at > self._now:
-            seat.planned = self._plan(at, self._finish_now, (seat, ended))
+            seat.planned = self._plan(at, self._answered, (seat, ended))
         else:
-            self._finish_now((seat, ended), seat.planned)
+            self._finish_now(seat, ended)
 
-    def _finish_now(self, what: tuple[Seat, Ended], serial: int) -> None:
+    def _answered(self, what: tuple[Seat, Ended], serial: int) -> None:
         seat, ended = what
+        if seat.planned == serial:
+            self._finish_now(seat, ended)
+
+    def _finish_now(self, seat: Seat, ended: Ended) -> None:
         held = seat.held
-        if held is None or seat.planned != serial:
+        if held is None:
             return
         self._let_go(seat)
         self._settle(seat, held, ended)
@@ -484,8 +496,8 @@ class Engine:
             self._ask_again(seat)
 
     def _settle(self, seat: Seat, held: Reservation, ended: Ended) -> None:
-        outcome = self.queue.settle(held, ended, self._moment(seat), worker=seat.name)
-        if isinstance(outcome, Retrying | Released):
+        outcome = self._steps.settle(held, ended, self._moment(seat) if seat.ahead else None, seat.name)
+        if isinstance(outcome, _WAITS):
             self.ready(outcome.available_at)
         self._hear(held, outcome)
 
@@ -512,7 +524,8 @@ class Engine:
 
     def _meet_store(self) -> None:
         """Find out what the store can tell that others cannot."""
-        self._is_instant = self._cost is None and not hasattr(self.queue.driver, "opens_at")
+        self._steps = self.queue.stepper
+        self.is_instant = self._cost is None and not hasattr(self.queue.driver, "opens_at")
         self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
 
     def _plan(self, at: int, act: Act, arg: Any = None) -> int:

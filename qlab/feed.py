@@ -22,6 +22,7 @@ from qlab.workload.recording import Recorded, RecordedJob
 from qlab.workload.streams import Streams
 
 _DONE = Ended()
+_ENDS = (Completed, Failed)
 _AGAIN = 1.0  # seconds; until a job comes again to a store that did not answer
 _PUT_OFF = Job(0, "", "", "", "", 0, 0.0, 0.0)
 
@@ -94,6 +95,7 @@ class Feed:
         self._called: set[str] = set()
         self._tries: dict[str, int | None] = {}
         self._dispatch: dict[str, Callable[[float, float], Job]] = {}
+        self._plain = {name: RecordedJob(0.0, name) for name in self._workload.handlers}
         for name in self._workload.handlers:
             run, failures = self._queue.handler_of(name), self._workload.failures_of(name)
             if not inspect.isgeneratorfunction(run):
@@ -135,7 +137,7 @@ class Feed:
     def _arrive(self, moments: Iterator[float], serial: int) -> None:
         self._next(moments)
         self._engine.coming += 1
-        self._come(RecordedJob(0.0, self._names()), serial)
+        self._come(self._plain[self._names()], serial)
 
     def _come(self, job: RecordedJob, _: int) -> None:
         """Let a job come, or a client with a request for one; it comes again where the store does not answer."""
@@ -153,7 +155,7 @@ class Feed:
         """
         engine, name = self._engine, job.name or self._names()
         what = job if what is None else what
-        if (opens := engine.opens_at()) > engine.now:
+        if not engine.is_instant and (opens := engine.opens_at()) > engine.now:
             engine.plan(opens, again, what)
             return _PUT_OFF
         if self._workload.capacity is not None and self._depth >= self._workload.capacity:
@@ -161,7 +163,7 @@ class Feed:
             return None
         dispatch = self._dispatch[name] if job.payload is None else self._queue.dispatcher(name, job.payload)
         try:
-            made = engine.push(dispatch, engine.now + job.delay)
+            made = engine.push(dispatch, job.delay)
         except DriverUnavailable:
             engine.plan(engine.now + _AGAIN, again, what)
             return _PUT_OFF
@@ -181,7 +183,7 @@ class Feed:
         if self._left == 0:
             self._engine.coming = 0
             return
-        job = self._dispatch_or_put_off(RecordedJob(0.0, self._names()), self._ask_after_thinking, client)
+        job = self._dispatch_or_put_off(self._plain[self._names()], self._ask_after_thinking, client)
         if job is _PUT_OFF:
             return
         if self._left is not None:
@@ -250,7 +252,7 @@ class Feed:
         return None if name in self._called or name not in self._fails else _DONE
 
     def _settled(self, held: Reservation, outcome: Outcome) -> None:
-        if not isinstance(outcome, Completed | Failed):
+        if not isinstance(outcome, _ENDS):
             return
         job = held.job.id
         self._depth -= 1

@@ -20,7 +20,7 @@ from qlab.registry import Handler, Registry, Tries, checked_name
 from qlab.show import Table
 from qlab.steps import Asked, Ended, Steps, Told, never, nobody
 from qlab.tokens import Tokens
-from qlab.trace import Kind, Trace
+from qlab.trace import CODES, NOTHING, Kind, Trace
 
 Decorated = TypeVar("Decorated", bound=Handler)
 Item = TypeVar("Item")
@@ -30,6 +30,7 @@ CHUNK = 500
 
 
 _FAILED_AT_ONCE = 100
+_DISPATCHED = CODES[Kind.DISPATCHED]
 _AS_IT_IS: Any = object()
 
 
@@ -108,6 +109,11 @@ class Queue:
             yield
         finally:
             self._steps.logs = before
+
+    @property
+    def stepper(self) -> Steps:
+        """The steps of the queue's workers, for a loop that takes very many of them."""
+        return self._steps
 
     @property
     def context(self) -> Any:
@@ -210,17 +216,19 @@ class Queue:
             It takes the moment and from when the job may be reserved, both in seconds, and returns the job. Called
             again after the store did not answer, it sends the same job again, which is stored once.
         """
-        body = self._new_job(name, payload, 0.0).body
+        body, uids, record = self._new_job(name, payload, 0.0).body, self._uids, self.trace.record_us
         unanswered: list[str] = []
 
         def dispatch(now: float, available_at: float) -> Job:
-            uid = unanswered.pop() if unanswered else self._uids.next()
+            uid = unanswered.pop() if unanswered else uids.next()
+            jobs = [NewJob(uid, name, body, available_at)]
             try:
-                job = self._push([NewJob(uid, name, body, available_at)], now, None)[0]
+                job = self._push(jobs, now, None)[0]
             except DriverUnavailable:
                 unanswered.append(uid)
                 raise
-            self.trace.record(now, Kind.DISPATCHED, job.id, name, 0, until=job.available_at)
+            at, available_at = us(now), job.available_at
+            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, at if available_at == now else us(available_at))
             return job
 
         return dispatch

@@ -141,7 +141,7 @@ class Simulation:
     def _arrive(self, arrival: Arrival, _: int, *, planned: bool = True) -> None:
         self._engine.coming -= planned
         dispatch = self.queue.dispatcher(arrival.name, arrival.payload)
-        self._engine.push(dispatch, self.now + arrival.delay)
+        self._engine.push(dispatch, arrival.delay)
 
     def _tell(self, told: Bar, until: float) -> None:
         if until != math.inf:

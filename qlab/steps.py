@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
-from qlab.clock import Clock, SimulatedClock, SystemClock, duration, pause, us
+from qlab.clock import NEVER, Clock, SimulatedClock, SystemClock, duration, pause, us
 from qlab.driver import Driver
 from qlab.errors import (
     AttemptsExhausted,
@@ -331,13 +331,15 @@ class Steps:
         id, _, _, name, _, attempts, _, until, _ = job
         if ran_out:
             self._trace.record(now, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
-        self._trace.record_us(us(now), _RESERVED, id, name, attempts, worker, us(since), us(until))
+        ends = round(until * 1_000_000) if until < math.inf else NEVER
+        at, since_us = round(now * 1_000_000), round(since * 1_000_000)
+        self._trace.record_us(at, _RESERVED, id, name, attempts, worker, since_us, ends)
 
     def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
         code, until, detail = _event(outcome)
         if code is not None:
-            job, name, attempt, at = outcome.job, outcome.name, outcome.attempt, us(outcome.at)
-            self._trace.record_us(at, code, job, name, attempt, worker, NOTHING, until, detail)
+            at = round(outcome.at * 1_000_000)
+            self._trace.record_us(at, code, outcome.job, outcome.name, outcome.attempt, worker, NOTHING, until, detail)
         if self._in_real_time:
             self.record_wait(outcome.at, worker)
         if self.listeners:

@@ -26,6 +26,8 @@ class Bench(Engine):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.outcomes: list[Outcome] = []
+        outcomes = self.outcomes
+        self.settled = lambda _, outcome: outcomes.append(outcome)
         self.marks = array("q")
 
     def arrive(self, arrival: Arrival) -> None:
@@ -126,10 +128,6 @@ class Bench(Engine):
     def _let_go(self, seat: Seat) -> None:
         super()._let_go(seat)
         seat.ended = None
-
-    def _hear(self, held: Reservation, outcome: Outcome) -> None:
-        super()._hear(held, outcome)
-        self.outcomes.append(outcome)
 
     def _arrived(self, arrival: Arrival, _: int) -> None:
         self.coming -= 1

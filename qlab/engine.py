@@ -302,8 +302,11 @@ class Engine:
         if seat.held is not None:
             if seat.holding:
                 self._begin(seat)
-        elif self._working and seat.free:
-            self._ask(seat)
+        elif self._working and not (seat.paused or seat.gone or seat.leaving):
+            if self.is_instant:
+                self._reserve(seat)
+            else:
+                self._ask(seat)
 
     def _poll_once(self, seat: Seat, serial: int) -> None:
         if seat.asking == serial:
@@ -325,23 +328,17 @@ class Engine:
                 self._reserve(seat)
 
     def _reserve(self, seat: Seat) -> None:
+        """Let a worker reserve what there is for it, and begin."""
+        now = self._moment(seat) if seat.ahead else None
         try:
-            found = self.take(seat)
+            found = self._steps.take(self._batch, now, seat.name, self._tell_misses)
         except DriverUnavailable:
             again = _ASK_AGAIN if self._poll is None else self._poll.interval
             seat.asking = self._plan(self._now + us(again), self._poll_once, seat)
             return
         if not found:
             self._rest(seat)
-        elif self.strike is None or not self.strike("reserved", seat):
-            self._begin(seat)
-
-    def take(self, seat: Seat) -> bool:
-        """Let a worker reserve what there is for it, and stop there. Returns whether there was anything."""
-        now = self._moment(seat) if seat.ahead else None
-        found = self._steps.take(self._batch, now, seat.name, self._tell_misses)
-        if not found:
-            return False
+            return
         seat.held = held = found[0]
         if len(found) > 1:
             seat.behind.extend(found[1:])
@@ -349,7 +346,8 @@ class Engine:
             self._due = held.job.available_at
             if self._idle:
                 self._plan_wake()
-        return True
+        if self.strike is None or not self.strike("reserved", seat):
+            self._begin(seat)
 
     def _rest(self, seat: Seat) -> None:
         """Let a worker that found nothing wait."""
@@ -376,7 +374,7 @@ class Engine:
             return
         if seat.leaving:
             self._leave(seat)
-        elif seat.free and not seat.asking:
+        elif seat.held is None and not (seat.paused or seat.gone or seat.asking):
             if self._poll is not None and self._poll.beat:
                 self._wait_for_beat(seat)
             else:
@@ -429,7 +427,10 @@ class Engine:
             ended = None if self.ending is None else self.ending(seat.held)
             if ended is None:
                 ended = self._heard(lambda: self._run_at_the_end(seat))
-            self._finish(seat, ended)
+            if self.is_instant:
+                self._finish_now(seat, ended)
+            else:
+                self._finish(seat, ended)
 
     def _run_at_the_end(self, seat: Seat) -> Ended:
         """Call a handler whose time is over: what it does, it does at its end."""
@@ -499,9 +500,6 @@ class Engine:
         outcome = self._steps.settle(held, ended, self._moment(seat) if seat.ahead else None, seat.name)
         if isinstance(outcome, _WAITS):
             self.ready(outcome.available_at)
-        self._hear(held, outcome)
-
-    def _hear(self, held: Reservation, outcome: Outcome) -> None:
         if self.settled is not None:
             self.settled(held, outcome)
 

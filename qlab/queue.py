@@ -221,14 +221,14 @@ class Queue:
 
         def dispatch(now: float, available_at: float) -> Job:
             uid = unanswered.pop() if unanswered else uids.next()
-            jobs = [NewJob(uid, name, body, available_at)]
+            jobs = [NewJob._make((uid, name, body, available_at))]
             try:
-                job = self._push(jobs, now, None)[0]
+                job = self._sent(jobs, now)[0]
             except DriverUnavailable:
                 unanswered.append(uid)
                 raise
-            at, available_at = us(now), job.available_at
-            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, at if available_at == now else us(available_at))
+            at, until = round(now * 1_000_000), job.available_at
+            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, at if until == now else us(until))
             return job
 
         return dispatch
@@ -641,6 +641,9 @@ class Queue:
                     "only in one SQLite file do a row and its job commit together"
                 )
             return store.push(self.name, jobs, now=now, connection=connection)
+        return self._sent(jobs, now)
+
+    def _sent(self, jobs: Sequence[NewJob], now: float) -> list[Job]:
         try:
             return self.driver.push(self.name, jobs, now=now)
         except ReplyLost:

@@ -119,7 +119,7 @@ class Steps:
 
     def take(self, limit: int, now: float | None, worker: str, tell_missed: bool = True) -> list[Reservation]:
         """Reserve at most so many jobs at once."""
-        moment = self._at(now)
+        moment = self.clock.now() if now is None else self._at(now)
         if self._hear is not None:
             self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
@@ -162,7 +162,7 @@ class Steps:
 
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
-        moment = self._at(now)
+        moment = self.clock.now() if now is None else self._at(now)
         if self._hear is not None:
             self.introduce(worker, moment)
         id, _, _, name, _, attempts, _, _, _ = held.job
@@ -336,7 +336,7 @@ class Steps:
         self._trace.record_us(at, _RESERVED, id, name, attempts, worker, since_us, ends)
 
     def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
-        code, until, detail = _event(outcome)
+        code, until, detail = _event(outcome) if type(outcome) is not Completed else (_COMPLETED, NOTHING, "")
         if code is not None:
             at = round(outcome.at * 1_000_000)
             self._trace.record_us(at, code, outcome.job, outcome.name, outcome.attempt, worker, NOTHING, until, detail)

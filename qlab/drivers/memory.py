@@ -8,6 +8,7 @@ how); for several jobs it is deferred.
 
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Mark
@@ -18,6 +19,8 @@ from qlab.forks import free_in_children
 from qlab.interrupts import Deferred
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
+
+_us_of = lru_cache(64)(us)  # of what is the same for every job
 
 
 class MemoryDriver(StagedFailures):
@@ -72,7 +75,7 @@ class MemoryDriver(StagedFailures):
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         moment = us(now)
-        deadline = NEVER if retry_after is None else moment + us(retry_after)
+        deadline = NEVER if retry_after is None else moment + _us_of(retry_after)
         if limit == 1:
             with self._lock:
                 there = self._queues.get(queue) or self._queue(queue)

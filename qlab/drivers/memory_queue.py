@@ -101,7 +101,9 @@ class MemoryQueue:
             heapq.heappush(self.heap, row)
         self.rows[id], self.uids[uid] = row, id
         if available_at <= now and self.tokens < AT_ONCE:
-            self._awaken()
+            self.tokens += 1
+            if self.waiting:
+                self._awaken()
         return job
 
     def take_one(self, now: int, deadline: int, tokens: Tokens, queue: str) -> Reservation | None:
@@ -135,7 +137,9 @@ class MemoryQueue:
         """Let a row wait, behind those that may be reserved by then; times in microseconds."""
         waiting = self.place(row, available_at, self.next_seq(), None, row.job._replace(reserved_at=None), now)
         if available_at <= now and self.tokens < AT_ONCE:
-            self._awaken()
+            self.tokens += 1
+            if self.waiting:
+                self._awaken()
         return waiting
 
     def place(self, row: Row, available_at: int, seq: int, token: str | None, job: Job, now: int | None) -> Job:
@@ -191,10 +195,8 @@ class MemoryQueue:
         return heap[0].available_at if heap else NEVER
 
     def _awaken(self) -> None:
-        self.tokens += 1
-        if self.waiting:
-            with suppress(RuntimeError):  # a parent's lock: who waited there is not in its forked child
-                self.awake.notify()
+        with suppress(RuntimeError):  # a parent's lock: who waited there is not in its forked child
+            self.awake.notify()
 
 
 class ListedQueue(MemoryQueue):

@@ -44,6 +44,18 @@ def test_equal_runs_share_a_line_and_others_have_their_own(run, tmp_path):
     assert second == f"memory · seed 8 · trace {third.trace.digest()}"
 
 
+def test_many_runs_share_one_line_and_one_digest_for_all(run):
+    def line(*digests):
+        marks = [plots.Mark("memory", f"{seed}", digest) for seed, digest in enumerate(digests)]
+        return stamped(plots.stamp(plots.timeline(frames.spans(run.trace)), *marks)).get_text()
+
+    assert line(*"abcdef").startswith("memory · seeds 0 to 5 · 6 runs, their traces ")
+    assert line(*"abcdef") == line(*"abcdef") != line(*"abcdeg")
+    assert line(*"abcdef") != line(*"bacdef")
+    assert line(*"aa") == "memory · seeds 0 to 1 · trace a"
+    assert plots.mark(run) == plots.Mark("memory", "7", run.trace.digest())
+
+
 def test_a_long_description_is_wrapped_and_leaves_the_axes_their_width(run):
     class Long:
         trace = run.trace

@@ -22,16 +22,18 @@ from qlab.plots.laws import runs_by_retry_after, wait_by_utilisation
 from qlab.plots.maps import storm_map
 from qlab.plots.one_run import attempts, backoff, depth, timeline
 from qlab.plots.stairs import throughput, waits
-from qlab.plots.stamps import stamp
+from qlab.plots.stamps import Mark, mark, stamp
 from qlab.plots.verdict import deviations
 
 __all__ = [
     "COLOURS",
+    "Mark",
     "Picture",
     "attempts",
     "backoff",
     "depth",
     "deviations",
+    "mark",
     "poll_phases",
     "rates",
     "runs_by_retry_after",

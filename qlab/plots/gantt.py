@@ -68,17 +68,17 @@ def workers(attempts: pd.DataFrame, *, events: pd.DataFrame | None = None, ax: A
     drawing.seconds_axis(ax, drawing.time_since(origin), moments.min() - origin, moments.max() - origin)
     row = {name: place for place, name in enumerate(names)}
     bars, away, crashes = (told.assign(row=told["worker"].map(row).astype(float)) for told in (bars, away, crashes))
-    _label_rows(ax, names, points)
+    _label_rows(ax, names, height / points, points)
     entries = [*_draw_away(ax, away, origin), *_draw_bars(ax, bars, origin, points)]
     drawing.add_key(ax, [*entries, *_draw_crashes(ax, crashes, origin, points)])
     return ax
 
 
-def _label_rows(ax: Axes, names: list[str], points: float) -> None:
+def _label_rows(ax: Axes, names: list[str], rows: float, points: float) -> None:
     every = 1 if points >= 9 else int(20 // points)
     shown = range(0, len(names), every)
     ax.set_yticks(shown, [drawable(names[place] or "nobody", 24) for place in shown])
-    ax.set_ylim(max(len(names) - 0.5, ax.bbox.height * 72 / ax.figure.dpi / points - 0.5), -0.5)
+    ax.set_ylim(rows - 0.5, -0.5)
     ax.set_ylabel("worker")
     ax.tick_params(axis="y", length=0)
 

@@ -1,7 +1,9 @@
-"""What stands under a picture of a run: the store, and the digest that a run made again must have."""
+"""What stands under a picture of runs: the store, the seed, and the digest that a run made again must have."""
 
+import hashlib
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from matplotlib.axes import Axes
 
@@ -9,9 +11,11 @@ from qlab import drawing
 from qlab.drawing import drawable
 from qlab.trace import Trace
 
+_LINES = 4  # of a stamp: more runs than that share one
+
 
 class Made(Protocol):
-    """What a picture must say of what it shows; a `Run` has it."""
+    """What a picture must say of what it shows; a `Run` has it, and so has a side of a lab."""
 
     @property
     def trace(self) -> Trace:
@@ -22,28 +26,36 @@ class Made(Protocol):
         """Product, version and settings of the store."""
 
 
-def stamp(ax: Axes, *runs: Made) -> Axes:
+class Mark(NamedTuple):
+    """What is left of a run for a stamp, where it is too large to be kept.
+
+    Attributes:
+        description: Product, version and settings of the store.
+        seed: Where its chance started; empty where that is not known.
+        digest: 16 hexadecimal digits that stand for its trace.
+    """
+
+    description: str
+    seed: str
+    digest: str
+
+
+def mark(run: Made) -> Mark:
+    """Take from a run what its stamp needs."""
+    scenario = getattr(run, "scenario", None)
+    return Mark(run.description, "" if scenario is None else f"{scenario.seed}", run.trace.digest())
+
+
+def stamp(ax: Axes, *runs: Made | Mark) -> Axes:
     """Write under a picture what it is of: the store, the seed where there is one, and the trace's digest.
 
-    Equal digests are equal runs, event by event; such runs share a line.
+    Equal digests are equal runs, event by event; such runs share a line. Of many runs, one digest stands for all.
 
     Args:
         ax: The picture, its key included: the stamp stands below it.
         runs: What it shows.
     """
-    return write_stamp(ax, told(*runs))
-
-
-def told(*runs: Made) -> list[str]:
-    """Say what a picture of these runs is of, a line for each digest."""
-    together: dict[str, list[Made]] = {}
-    for run in runs:
-        together.setdefault(run.trace.digest(), []).append(run)
-    return [_line(equal, digest) for digest, equal in together.items()]
-
-
-def write_stamp(ax: Axes, lines: list[str]) -> Axes:
-    """Write lines under a picture and its key, in small letters, no wider than the axes."""
+    lines = list(_lines([run if isinstance(run, Mark) else mark(run) for run in runs]))
     room = max(20, int(drawing.size_of(ax)[0] / 3.9))
     text = "\n".join(part for line in lines for part in wrap(drawable(line, 400), room))
     key = ax.get_legend()
@@ -54,7 +66,25 @@ def write_stamp(ax: Axes, lines: list[str]) -> Axes:
     return ax
 
 
-def _line(runs: list[Made], digest: str) -> str:
-    stores = " = ".join(dict.fromkeys(run.description for run in runs))
-    seeds = dict.fromkeys(f"seed {run.scenario.seed}" for run in runs if hasattr(run, "scenario"))
-    return " · ".join([stores, *seeds, f"trace {digest}"])
+def _lines(marks: list[Mark]) -> Iterator[str]:
+    """Say what a picture is of, a line for each digest, or one for all."""
+    together: dict[str, list[Mark]] = {}
+    for each in marks:
+        together.setdefault(each.digest, []).append(each)
+    if len(together) > _LINES:
+        yield _line(marks, ", ", f"{len(marks):,} runs, their traces {digest_of(each.digest for each in marks)}")
+        return
+    for digest, equal in together.items():
+        yield _line(equal, " = ", f"trace {digest}")
+
+
+def digest_of(digests: Iterable[str]) -> str:
+    """Give 16 hexadecimal digits that stand for several traces, in their order."""
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()[:16]
+
+
+def _line(marks: list[Mark], between: str, traces: str) -> str:
+    stores = between.join(dict.fromkeys(each.description for each in marks))
+    seeds = list(dict.fromkeys(each.seed for each in marks if each.seed))
+    seed = [] if not seeds else [f"seed {seeds[0]}"] if len(seeds) == 1 else [f"seeds {seeds[0]} to {seeds[-1]}"]
+    return " · ".join([stores, *seed, traces])

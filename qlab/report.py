@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jinja2
 import pandas as pd
@@ -116,7 +116,7 @@ def check_folder(folder: str | Path) -> None:
     target = Path(folder).absolute()
     if target.is_dir():
         page = target / _PAGE
-        ours = page.is_file() and f'content="{_GENERATOR}"' in page.read_text(encoding="utf-8", errors="replace")
+        ours = page.is_file() and _is_ours(page)
         strange = [
             entry.name for entry in target.iterdir() if not (ours and entry.suffix in _ENDINGS and entry.is_file())
         ]
@@ -127,28 +127,89 @@ def check_folder(folder: str | Path) -> None:
             )
     elif target.exists() or target.is_symlink():
         raise ValueError(f"{target} is no folder: name a folder for the report")
+    _check_writable(target)
+
+
+def write_page(report: Report, file: str | Path, *, command: str) -> Path:
+    """Write a report as one page with nothing beside it, whole or not at all; its `tables` are left out.
+
+    Args:
+        report: What it says.
+        file: Where: a file that is not there yet, or an earlier page, which is replaced.
+        command: The command that makes it again.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: The file is something else.
+    """
+    target = Path(file).absolute()
+    check_page(target)
+    page = _page(
+        report, command, [[(picture, "", _png(picture.axes)) for picture in s.pictures] for s in report.sections]
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as private:
+        made = Path(private) / target.name
+        made.write_text(page, encoding="utf-8")
+        made.replace(target)
+    return target
+
+
+def check_page(file: str | Path) -> None:
+    """Refuse a file that a page must not replace.
+
+    Raises:
+        ValueError: It is a folder, does not end with .html, holds something that is no report, or cannot be written.
+    """
+    target = Path(file).absolute()
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{target} does not end with .html: a report is a page")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: name a file for the page")
+    if target.exists() and not _is_ours(target):
+        raise ValueError(f"{target} is no report: name a file that is new, or an earlier report")
+    _check_writable(target)
+
+
+def _is_ours(page: Path) -> bool:
+    return f'content="{_GENERATOR}"' in page.read_text(encoding="utf-8", errors="replace")
+
+
+def _check_writable(target: Path) -> None:
     above = next(parent for parent in target.parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise ValueError(f"{target} cannot be made: {above} cannot be written")
 
 
+_Drawn: TypeAlias = tuple[Picture, str, bytes]
+"""A picture, its file's name (empty where there is none), and what is in it."""
+
+
 def _fill(folder: Path, report: Report, command: str) -> None:
-    sections = []
-    for section in report.sections:
-        pictures = []
-        for picture in section.pictures:
-            data = _png(picture.axes)
-            (folder / f"{picture.name}.png").write_bytes(data)
-            pictures.append(
-                {
-                    "file": f"{picture.name}.png",
-                    "data": base64.b64encode(data).decode(),
-                    "about": printable(picture.about),
-                }
-            )
-        tables = [_table(title, frame) for title, frame in section.tables]
-        sections.append({"title": section.title, "texts": section.texts, "tables": tables, "pictures": pictures})
-    page = _template().render(
+    drawn = [[(picture, f"{picture.name}.png", _png(picture.axes)) for picture in s.pictures] for s in report.sections]
+    for _, file, data in (one for section in drawn for one in section):
+        (folder / file).write_bytes(data)
+    for name, frame in report.tables.items():
+        _safe(frame).to_csv(folder / f"{name}.csv", index=False)
+    (folder / _PAGE).write_text(_page(report, command, drawn), encoding="utf-8")
+
+
+def _page(report: Report, command: str, drawn: Sequence[Sequence[_Drawn]]) -> str:
+    sections = [
+        {
+            "title": section.title,
+            "texts": section.texts,
+            "tables": [_table(title, frame) for title, frame in section.tables],
+            "pictures": [
+                {"file": file, "data": base64.b64encode(data).decode(), "about": printable(picture.about)}
+                for picture, file, data in pictures
+            ],
+        }
+        for section, pictures in zip(report.sections, drawn, strict=True)
+    ]
+    return _template().render(
         generator=_GENERATOR,
         title=report.title,
         subtitle=report.subtitle,
@@ -157,9 +218,6 @@ def _fill(folder: Path, report: Report, command: str) -> None:
         machine=list(report.machine.items()),
         command=command,
     )
-    for name, frame in report.tables.items():
-        _safe(frame).to_csv(folder / f"{name}.csv", index=False)
-    (folder / _PAGE).write_text(page, encoding="utf-8")
 
 
 def _table(title: str, frame: pd.DataFrame) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """The main job: the same work on several drivers, and the page that tells of it."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import redis
 from conftest import Servers
+from pages import Page
 
 from qlab import Comparison, compare, comparison, comparison_report, report
 from qlab.comparison import REPEATS
@@ -59,27 +59,6 @@ def test_each_table_says_what_each_store_survives(compared: Comparison) -> None:
     assert list(survival.columns) == ["store", "worker killed", "store killed", "power cut"]
     assert len(survival) == 2
     assert set(survival["worker killed"]) == {"nothing"}
-
-
-class Page(HTMLParser):
-    """What a page asks a browser to load, its alternative texts and its words."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.links: list[str] = []
-        self.about: list[str] = []
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        told = dict(attributes)
-        (self.links if tag == "a" else self.loads).extend(told[name] or "" for name in ("src", "href") if name in told)
-        if tag == "img":
-            self.about.append(told.get("alt") or "")
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 def test_the_report_is_one_page_that_needs_nothing_else(compared: Comparison, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qlab import drivers, frames, plots, systems, theory, workload
+    from qlab import drivers, frames, metrics, plots, systems, theory, workload
     from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
@@ -64,6 +64,7 @@ __all__ = [
     "doctor",
     "drivers",
     "frames",
+    "metrics",
     "plots",
     "simulate",
     "sweep",
@@ -73,7 +74,7 @@ __all__ = [
     "workload",
 ]
 
-_MODULES = ("drivers", "frames", "plots", "systems", "theory", "workload")
+_MODULES = ("drivers", "frames", "metrics", "plots", "systems", "theory", "workload")
 _NAMES = {
     "checkup": ("Checkup", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),

@@ -15,9 +15,23 @@ from qlab.columns import CODES, NOTHING, category, columns_of, seconds, text
 from qlab.job_attempts import ENDS, attempts_of
 from qlab.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
 from qlab.job_steps import steps_of
+from qlab.requests import Requests
 from qlab.trace import Kind, Trace
 
-__all__ = ["ENDS", "MARKS", "SPANS", "attempts", "depth", "events", "jobs", "oldest", "polls", "spans", "waits"]
+__all__ = [
+    "ENDS",
+    "MARKS",
+    "SPANS",
+    "attempts",
+    "depth",
+    "events",
+    "jobs",
+    "oldest",
+    "polls",
+    "requests",
+    "spans",
+    "waits",
+]
 
 
 def events(trace: Trace) -> pd.DataFrame:
@@ -295,5 +309,35 @@ def polls(trace: Trace) -> pd.DataFrame:
             "at": seconds(at[asks]),
             "worker": text(worker[asks], columns.texts),
             "found": np.bincount(each[found], minlength=asks.sum()),
+        }
+    )
+
+
+def requests(seen: Requests) -> pd.DataFrame:
+    """Tell what clients saw of each request: a client asks again where its job is not done in time, or gives up.
+
+    Args:
+        seen: What they saw, such as `run.requests`.
+
+    Returns:
+        One row a request, in the order in which they came:
+
+        - `started_at` (float64, s): when its client first asked;
+        - `asked` (int64): how many times it has asked;
+        - `answered_at` (float64, s): when its job was done in time; NaN where it was not;
+        - `given_up_at` (float64, s): when its client gave up; NaN where it did not;
+        - `response` (float64, s): from the first time that it asked until it was answered; NaN where it was not.
+    """
+    if not isinstance(seen, Requests):
+        raise TypeError(f"this frame is made of Requests, such as run.requests, not of {seen!r}")
+    columns = {name: np.asarray(column) for name, column in seen.columns().items()}
+    started, answered = columns["started_at"], columns["answered_at"]
+    return pd.DataFrame(
+        {
+            "started_at": seconds(started),
+            "asked": columns["asked"].astype(np.int64),
+            "answered_at": seconds(answered),
+            "given_up_at": seconds(columns["given_up_at"]),
+            "response": seconds(np.where(answered == NOTHING, NOTHING, answered - started)),
         }
     )

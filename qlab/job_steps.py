@@ -3,11 +3,11 @@
 A step is an event that changed where a job was, with what came after it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qlab.clock import NEVER
+from qlab.clock import NEVER, us
 from qlab.columns import CODES, NOTHING, Array, Columns, codes, columns_of, seconds
 from qlab.trace import Kind, Trace
 
@@ -50,6 +50,7 @@ class Steps:
         end: When the job's next step began or the queue was cleared; else the trace's last moment.
         then: The kind of what ended the step, as a number; `OPEN` for nothing.
         claimable: Whether the job was claimable by the step's end.
+        until: The last moment.
     """
 
     columns: Columns
@@ -65,6 +66,16 @@ class Steps:
     end: Array
     then: Array
     claimable: Array
+    until: int
+
+    def only(self, chosen: Array) -> "Steps":
+        """Give the steps of some of the jobs."""
+        mine = chosen[self.row]
+        of_steps = ("source", "kind", "begun", "at", "turn", "end", "then", "claimable")
+        of_jobs = ("ids", "names", "begins")
+        parts = {name: getattr(self, name)[mine] for name in of_steps}
+        parts |= {name: getattr(self, name)[chosen] for name in of_jobs}
+        return replace(self, row=(np.cumsum(chosen) - 1)[self.row[mine]], **parts)
 
     # -- which steps --
 
@@ -149,16 +160,22 @@ class Steps:
         return np.maximum(first, np.searchsorted(known, first * size + source) - 1), source
 
 
-def steps_of(trace: Trace) -> Steps:
-    """Find the steps of every job."""
+def steps_of(trace: Trace, until: float | None = None) -> Steps:
+    """Find the steps of every job.
+
+    Args:
+        trace: What happened.
+        until: A moment after the last event, in seconds, up to which nothing else did.
+    """
     columns = columns_of(trace)
+    last = max([*columns.clock[-1:].tolist(), *([] if until is None else [us(until)])], default=0)
     source = np.flatnonzero((_PUTS[columns.kind] >= 0) & (columns.job != NOTHING))
     source = source[np.argsort(columns.job[source], kind="stable")]
     begins = _begins(source, columns)
     first, row = np.flatnonzero(begins), np.cumsum(begins) - 1
     kind, at, after = columns.kind[source], columns.clock[source], _after(source, row, columns.kind)
-    end = np.append(columns.clock, columns.clock[-1:])[after]
-    until = _until(columns.until[source], kind, at)
+    end = np.append(columns.clock, last)[after]
+    turns = _turns(columns.until[source], kind, at)
     return Steps(
         columns=columns,
         ids=columns.job[source[first]],
@@ -169,10 +186,11 @@ def steps_of(trace: Trace) -> Steps:
         kind=kind,
         begun=_PUTS[kind],
         at=at,
-        turn=np.clip(until, at, end),
+        turn=np.clip(turns, at, end),
         end=end,
         then=np.append(columns.kind, np.uint8(OPEN))[after],
-        claimable=until <= end,
+        claimable=turns <= end,
+        until=last,
     )
 
 
@@ -195,7 +213,7 @@ def _after(source: Array, row: Array, kinds: Array) -> Array:
     return np.where(settled, after, np.minimum(after, cleared[np.searchsorted(cleared, source)]))
 
 
-def _until(until: Array, kind: Array, at: Array) -> Array:
+def _turns(until: Array, kind: Array, at: Array) -> Array:
     """Tell when each step turns claimable by time alone; where the event does not say, at once or (reserved) never."""
     said = np.where(until == NOTHING, np.where(_PUTS[kind] == DELAYED, at, NEVER), until)
     return np.where(_PUTS[kind] >= FAILED, NEVER, said)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
     from qlab.driver import Counts, Driver
+    from qlab.explorer import Explored, explore
     from qlab.finding import Finding
     from qlab.job import Attempt, FailedJob, Job, JobState, Release, Reservation
     from qlab.lab import Lab
@@ -37,6 +38,7 @@ __all__ = [
     "Counts",
     "Driver",
     "Event",
+    "Explored",
     "Failed",
     "FailedJob",
     "Finding",
@@ -63,6 +65,7 @@ __all__ = [
     "compare",
     "doctor",
     "drivers",
+    "explore",
     "frames",
     "metrics",
     "plots",
@@ -80,6 +83,7 @@ _NAMES = {
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
     "driver": ("Counts", "Driver"),
+    "explorer": ("Explored", "explore"),
     "finding": ("Finding",),
     "lab": ("Lab",),
     "job": ("Attempt", "FailedJob", "Job", "JobState", "Release", "Reservation"),

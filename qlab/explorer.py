@@ -13,12 +13,12 @@ from qlab.clock import SimulatedClock
 from qlab.escape import html
 from qlab.interleaving import Path
 from qlab.invariants import PROMISES, Kept, Promise, first_broken, promise
-from qlab.narration import opening, sentence
+from qlab.narration import ending, opening, sentence, verdict
 from qlab.plays import Plays, Store
 from qlab.queue import Queue
 from qlab.sampling import Schedule, schedule, walk_some
 from qlab.scenario import Scenario
-from qlab.show import table_html
+from qlab.show import Table, table_html
 from qlab.situation import SITUATIONS, Situation, situation
 from qlab.stage import Stage
 from qlab.trace import Trace
@@ -145,18 +145,40 @@ class Explored:
         finally:
             queue.policy = policy
 
+    def row(self) -> dict[str, object]:
+        """Tell it as one row of a table for people."""
+        broken = self.first_broken.promise if self.first_broken else "none"
+        return {"scenario": self.situation.name, "orders": self.paths, "states": self.states, "broken promise": broken}
+
     def __repr__(self) -> str:
         broken = f"broken: {self.first_broken.promise}" if self.first_broken else "no promise is broken"
         return f"<Explored {self.situation.name!r} on {self.driver}: {self.paths} paths, {broken}>"
 
     def _repr_html_(self) -> str:
-        walked = f"a sample of {self.paths} orders" if self.sampled else f"{self.paths} orders"
-        rows = [(outcome, count) for outcome, count in self.outcomes.items()]
-        table = table_html(("outcome", "orders"), rows, f"{self.situation.name} on {self.driver}: {walked}")
+        caption = f"{self.situation.name} on {self.driver}: {self.says}"
+        table = table_html(("outcome", "orders"), self.outcomes.items(), caption)
         if self.first_broken is None:
             return f"{table}<p>No promise is broken.</p>"
         told = "".join(f"<li>{html(each)}</li>" for each in self.story(self.first_broken.path))
-        return f"{table}<p>{html(self.first_broken.promise)}</p><ol>{told}</ol>"
+        return f"{table}<p>A promise is broken: {html(self.first_broken.promise)}.</p><ol>{told}</ol>"
+
+    @property
+    def says(self) -> str:
+        """What was walked through, in words."""
+        situation, scenario = self.situation, self.situation.scenario
+        orders = f"{self.paths:,} order{'' if self.paths == 1 else 's'}"
+        orders = f"a sample of {orders}" if self.sampled else orders
+        of = [(scenario.workers, "worker"), (len(scenario.arrivals), "job")]
+        wrong = [(situation.expiries, "run-out"), (situation.crashes, "crash"), (situation.restarts, "restart")]
+        return f"{orders} of {_counted(of)}, with {_counted(wrong) or 'nothing that goes wrong'}"
+
+
+def _counted(things: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(f"{count} {_plural(thing, count)}" for count, thing in things if count)
+
+
+def _plural(thing: str, count: int) -> str:
+    return thing if count == 1 else thing + ("es" if thing.endswith("sh") else "s")
 
 
 def explore(
@@ -197,6 +219,8 @@ def explore(
         TooLarge: There are more states than `most`: sample them.
     """
     situated = _situated(scenario, expiries=expiries, crashes=crashes, restarts=restarts)
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ValueError(f"most is {most!r}: use a number from 1")
     wanted = [promise(each) for each in promises]
     with Plays(situated, driver) as plays:
         description = plays.description
@@ -204,6 +228,24 @@ def explore(
             return Explored(plays, wanted, walk_all(plays.play, wanted, most), description)
         chosen = schedule(sample, situated, depth=depth, seed=seed)
         return Explored(plays, wanted, walk_some(plays, chosen, wanted, samples), description, chosen)
+
+
+def hunt(driver: Store = "memory://", *, promises: Sequence[Kept | Promise] = PROMISES) -> Table[Explored]:
+    """Explore the situations that have a name, the smallest first, up to the first in which a promise is broken.
+
+    Args:
+        driver: As for `explore`.
+        promises: What to look for.
+
+    Returns:
+        What came of each; the last one is where a promise was broken, if any was.
+    """
+    explored: Table[Explored] = Table()
+    for each in SITUATIONS.values():
+        explored.append(explore(each, driver=driver, promises=promises))
+        if explored[-1].first_broken is not None:
+            break
+    return explored
 
 
 def _situated(scenario: Situation | Scenario | str, **numbers: int | None) -> Situation:
@@ -227,4 +269,4 @@ def _told(stage: Stage, path: Path, promises: Sequence[Promise], *, last: bool) 
         broken = broken or first_broken(promises, after)
         yield sentence(did, before, after)
         before = after
-    yield "No promise is broken." if broken is None else f"Broken ({broken[0].name}): {broken[1]}."
+    yield ending(before, not stage.possible()) if broken is None else verdict(broken[0].name, broken[1])

@@ -1,5 +1,6 @@
 """One order in which workers take their steps, and what the jobs and the workers are like after it."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -100,6 +101,7 @@ class WorkerView(NamedTuple):
         reservation: Which reservation of that job it holds, by their number from 1; 0 for none.
         attempt: Which attempt it was told that it is; 0 for none.
         superseded: Whether its job has left its hands: reserved by another, recovered, or settled.
+        name: What it is called.
     """
 
     number: int
@@ -108,6 +110,7 @@ class WorkerView(NamedTuple):
     reservation: int = 0
     attempt: int = 0
     superseded: bool = False
+    name: str = ""
 
 
 class Did(NamedTuple):
@@ -122,6 +125,7 @@ class Did(NamedTuple):
         superseded: Whether the worker had been superseded before.
         changed: Whether the store is another than before it: looked at only where a superseded worker settles.
         exhausted: Whether a job was reserved whose tries are used up, and failed.
+        recovered: The jobs that were recovered.
     """
 
     step: Step
@@ -132,6 +136,7 @@ class Did(NamedTuple):
     superseded: bool = False
     changed: bool = False
     exhausted: bool = False
+    recovered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +171,11 @@ class State:
 
     @property
     def outcome(self) -> str:
-        """How the jobs have ended, in words."""
+        """How the jobs have ended, in words; of several, how many have ended how."""
+        ends = Counter(map(_ended, self.jobs))
         if len(self.jobs) == 1:
-            return _ended(self.jobs[0])
-        return ", ".join(f"job {job.number} {_ended(job)}" for job in self.jobs)
+            return next(iter(ends))
+        return "; ".join(f"{count} {end}" for end, count in sorted(ends.items()))
 
 
 def _ended(job: JobView) -> str:

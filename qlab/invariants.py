@@ -50,7 +50,7 @@ def nothing_lost(state: State) -> str | None:
     """A job is in the store or in a worker's hands until it is done."""
     for job in state.jobs:
         if not job.places and not job.succeeded and not state.holders(job.number):
-            return f"job {job.number} is lost: nobody has done it, nobody holds it, and the store does not know it"
+            return f"job {job.number} was never done, nobody has it, and the store does not know it"
     return None
 
 
@@ -77,11 +77,9 @@ def superseded_workers_change_nothing(state: State) -> str | None:
     did = state.did
     if did is None or did.step.verb is not Verb.SETTLE or not did.superseded or not (did.accepted or did.changed):
         return None
-    who = f"worker {did.step.worker}, whose reservation was superseded,"
-    if did.accepted:
-        past = {"complete": "completed", "release": "released", "fail": "failed"}[did.verb]
-        return f"{who} {past} job {did.job} all the same"
-    return f"{who} was told that it came too late, and yet it changed the store"
+    others = " and ".join(f"worker {worker.number}" for worker in state.holders(did.job))
+    still = f", while {others} still has it in hand" if others else ""
+    return f"job {did.job} is {state.jobs[did.job - 1].place} now{still}"
 
 
 def holders_can_settle(state: State) -> str | None:
@@ -89,7 +87,7 @@ def holders_can_settle(state: State) -> str | None:
     did = state.did
     if did is None or did.step.verb is not Verb.SETTLE or did.superseded or did.accepted:
         return None
-    return f"worker {did.step.worker} was refused job {did.job}, though nobody had superseded its reservation"
+    return f"nobody else had job {did.job}, and yet what worker {did.step.worker} did counts for nothing"
 
 
 def attempts_bounded(state: State) -> str | None:
@@ -97,7 +95,7 @@ def attempts_bounded(state: State) -> str | None:
     for job in state.jobs:
         if state.tries is not None and job.started > state.tries:
             tries = f"{state.tries} {'try' if state.tries == 1 else 'tries'}"
-            return f"job {job.number} was started {job.started} times, and has {tries}"
+            return f"job {job.number} has {tries}, and was started {job.started} times"
     return None
 
 
@@ -106,14 +104,15 @@ def nobody_starves(state: State) -> str | None:
     for job in state.jobs:
         twice = [other for other in job.passed if job.passed.count(other) > 1]
         if twice:
-            return f"job {job.number} was ready all the while, and job {twice[0]} was reserved twice before it"
+            return f"job {job.number} was ready all the while, and job {twice[0]} went before it twice"
     return None
 
 
 def nothing_stranded(state: State) -> str | None:
     """What a dead worker held comes back."""
     for job in state.stranded:
-        return f"job {job} is stranded: it is in the store, nobody holds it, and nobody will ever get it"
+        place = state.jobs[job - 1].place
+        return f"job {job} is {place}, nobody has it, and nobody will ever get it"
     return None
 
 

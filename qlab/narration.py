@@ -31,18 +31,40 @@ def sentence(did: Did, before: State, after: State) -> str:
         case Verb.CRASH:
             return f"{who} crashes with {job} in hand."
         case Verb.RESTART:
-            return f"{who} is started again, and recovers what it finds."
+            return _restarted(did, before, after, who)
         case Verb.RUN_OUT:
             return _ran_out(did, before, job)
+
+
+def ending(state: State, over: bool) -> str:
+    """Say how it ended, where no promise was broken.
+
+    Args:
+        state: What there is at last.
+        over: Whether no step is possible any more.
+    """
+    return f"{'In the end' if over else 'So far'}: {state.outcome}. No promise is broken."
+
+
+def verdict(promise: str, says: str) -> str:
+    """Say which promise was broken, and how."""
+    return f"That breaks a promise, {promise}: {says}."
 
 
 def _reserved(did: Did, before: State, who: str, job: str) -> str:
     if did.exhausted:
         tries = "only try is" if before.tries == 1 else f"{before.tries} tries are"
         return f"{who} reserves {job}, whose {tries} used up: it fails, and is not run."
-    times = before.jobs[did.job - 1].started
-    again = "" if times == 0 else " again" if times == 1 else f" once more, for the {_ordinal(times + 1)} time"
-    return f"{who} reserves {job}{again}, attempt {did.attempt}."
+    if not before.jobs[did.job - 1].started:
+        return f"{who} reserves {job}."
+    return f"{who} reserves {job} again, as attempt {did.attempt}."
+
+
+def _restarted(did: Did, before: State, after: State, who: str) -> str:
+    old, new = (state.workers[did.step.worker - 1].name for state in (before, after))
+    name = "" if old == new else f" under the name {new!r}"
+    jobs = " and ".join(f"job {number}" for number in did.recovered)
+    return f"{who} is started again{name}, and recovers {jobs or 'nothing'}."
 
 
 def _settled(did: Did, after: State, who: str, job: str) -> str:
@@ -50,7 +72,7 @@ def _settled(did: Did, after: State, who: str, job: str) -> str:
         rest = "and is told so, but changes the store" if did.changed else "and changes nothing"
         return f"{who} comes too late to {did.verb} {job}: its reservation was superseded, {rest}."
     if did.superseded:
-        return f"{who} {_THIRD[did.verb]} {job}, though its reservation was superseded."
+        return f"{who}, whose reservation was superseded, {_THIRD[did.verb]} {job} all the same."
     if not did.accepted:
         return f"{who} wants to {did.verb} {job}, and is refused."
     if did.verb == "release":
@@ -64,7 +86,3 @@ def _ran_out(did: Did, before: State, job: str) -> str:
     has = [worker.number for worker in before.holders(did.job) if not worker.superseded]
     still = f", while worker {has[0]} still has it" if has else ""
     return f"The reservation of {job} runs out{still}."
-
-
-def _ordinal(number: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")

@@ -1,7 +1,5 @@
 """Where paths are played: each on a store of its own, or in a queue of its own where the store is a shared one."""
 
-import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -55,25 +53,25 @@ class Plays:
             return driver.description
 
     def play(self, path: Path) -> Here | None:
-        """Take the steps of a path, and name their jobs; None where one of them cannot be taken."""
+        """Take the steps of a path, and name their jobs; None where the last of them cannot be taken."""
         with self.stage(path) as stage:
-            taken = []
-            for step in path:
-                try:
-                    did = stage.take(step)
-                except ValueError:
-                    return None
-                taken.append(step._replace(job=did.job))
+            for step in path[:-1]:
+                stage.take(step, sure=True)
+            try:
+                last = [step._replace(job=stage.take(step).job) for step in path[-1:]]
+            except ValueError:
+                return None
             possible = stage.possible()
-            return Here(tuple(taken), stage.state(last=True), possible)
+            return Here((*path[:-1], *last), stage.state(last=True), possible)
 
     @contextmanager
     def stage(self, path: Path) -> Iterator[Stage]:
         """Make a stage for a path."""
-        with self._opened() as driver, _unheard():
+        with self._opened() as driver:
             queue = Queue(driver, clock=SimulatedClock(), name=self._name)
             try:
-                yield Stage(self.situation, queue, path)
+                with queue.unlogged():
+                    yield Stage(self.situation, queue, path)
             finally:
                 if self._shared is not None:
                     queue.clear()
@@ -92,19 +90,3 @@ def _made(store: Store) -> Driver:
     if isinstance(store, Driver):
         return store
     return drivers.open(store) if isinstance(store, str) else store()
-
-
-@contextmanager
-def _unheard() -> Iterator[None]:
-    """Keep what this thread logs out of the log: the jobs that fail here are meant to."""
-    here = threading.get_ident()
-    logger = logging.getLogger("qlab")
-
-    def elsewhere(record: logging.LogRecord) -> bool:
-        return record.thread != here
-
-    logger.addFilter(elsewhere)
-    try:
-        yield
-    finally:
-        logger.removeFilter(elsewhere)

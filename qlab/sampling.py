@@ -1,6 +1,5 @@
 """Orders that are chosen by chance, where there are too many to walk through all."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -11,7 +10,7 @@ from qlab.minimised import shortened
 from qlab.plays import Plays
 from qlab.situation import Situation
 from qlab.stage import NothingDue, Stage
-from qlab.walks import Here, Walked, cheaper, look
+from qlab.walks import GOES_WRONG, Here, Walked, cheaper, look
 
 _KEPT = 100
 """How many paths are kept of each outcome."""
@@ -48,8 +47,8 @@ class Priorities(Schedule):
     Burckhardt, Kothari, Musuvathi, Nagarakatte: A randomized scheduler with probabilistic guarantees of finding bugs,
     ASPLOS 2010. Each of n actors gets a random priority, and at d - 1 random moments among k steps whoever would go
     falls below all others. What needs d choices in a certain order is found with a probability of at least
-    1 / (n * k**(d - 1)). The actors are the workers, and what goes wrong by itself: reservations that run out, and
-    crashes.
+    1 / (n * k**(d - 1)). The actors are the workers, and what goes wrong by itself: each job's reservation that runs
+    out, and each worker's crash.
 
     Args:
         random: Where chance comes from.
@@ -63,7 +62,7 @@ class Priorities(Schedule):
     def __init__(self, random: Random, *, actors: int, steps: int, depth: int) -> None:
         super().__init__(random)
         self._steps, self._depth = steps, depth
-        self._priorities: dict[int | Verb, float] = {}
+        self._priorities: dict[Step, float] = {}
         self._changes: list[int] = []
         self._taken = 0
         self.bound = 1 / (actors * steps ** (depth - 1))
@@ -76,7 +75,7 @@ class Priorities(Schedule):
     def choose(self, possible: Sequence[Step]) -> Step:
         """Choose a step of whoever has the highest priority."""
         self._taken += 1
-        actors = sorted({_actor(step) for step in possible}, key=str)
+        actors = [_actor(step) for step in possible]
         for actor in actors:
             self._priorities.setdefault(actor, self._depth + self._random.random())
         first = max(actors, key=self._priorities.__getitem__)
@@ -84,11 +83,12 @@ class Priorities(Schedule):
             if change == self._taken:
                 self._priorities[first] = place
                 first = max(actors, key=self._priorities.__getitem__)
-        return super().choose([step for step in possible if _actor(step) == first])
+        return possible[actors.index(first)]
 
 
-def _actor(step: Step) -> int | Verb:
-    return step.verb if step.verb in (Verb.RUN_OUT, Verb.CRASH) else step.worker
+def _actor(step: Step) -> Step:
+    """Tell whose step it is: a worker's, or that of what goes wrong, which has nothing else to do."""
+    return step if step.verb in GOES_WRONG else Step(Verb.RESERVE, step.worker)
 
 
 def schedule(name: str, situation: Situation, *, depth: int, seed: int) -> Schedule:
@@ -98,30 +98,16 @@ def schedule(name: str, situation: Situation, *, depth: int, seed: int) -> Sched
         ValueError: There is none of this name, the depth is none, or orders of the situation need not end.
     """
     random = Random(f"{seed} schedules")
-    steps = _longest(situation)
+    steps = situation.longest
     if name == "random":
         return Schedule(random)
     if name != "pct":
         raise ValueError(f"sample is {name!r}: use 'random', 'pct', or None for all orders")
     if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= steps:
         raise ValueError(f"depth is {depth!r}: use a number from 1 to {steps}, which is how long an order can be")
-    actors = situation.scenario.workers + bool(situation.expiries) + bool(situation.crashes)
+    workers, jobs = situation.scenario.workers, len(situation.scenario.arrivals)
+    actors = workers + (jobs if situation.expiries else 0) + (workers if situation.crashes else 0)
     return Priorities(random, actors=actors, steps=steps, depth=depth)
-
-
-def _longest(situation: Situation) -> int:
-    """Tell how many steps an order has at the most, on a driver that keeps its promises."""
-    scenario, runs = situation.scenario, 0.0
-    for arrival in scenario.arrivals:
-        fails = scenario.handlers[arrival.name].fails
-        tries = scenario.policy.tries
-        runs += min(math.inf if fails is None else fails + 1, math.inf if tries is None else tries)
-    if runs == math.inf:
-        raise ValueError(
-            f"scenario {situation.name!r} has a handler that always fails and no limit of tries: its orders never end"
-        )
-    wrong = situation.expiries + situation.crashes + situation.restarts
-    return 3 * int(runs + wrong) + wrong
 
 
 def walk_some(plays: Plays, schedule: Schedule, promises: Sequence[Promise], samples: int) -> "Sample":

@@ -1,5 +1,6 @@
 """Small scenarios to explore: a few workers, a few jobs, and how much may go wrong."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,9 +16,9 @@ _LIMIT = 8
 class Situation:
     """A small scenario, and how much may go wrong in it.
 
-    Of the scenario count the jobs (all are dispatched at the start), the attempts in which their handlers fail, the
-    workers, and the policy's tries. Backoffs are left out: who gives a job back gives it back at once. A policy with
-    `retry_after=None` has reservations that never run out.
+    Of the scenario count the jobs, the attempts in which their handlers fail, the workers, and the policy's tries.
+    Moments are left out: all jobs are dispatched at the start, without delay, and who gives a job back gives it back
+    at once. A policy with `retry_after=None` has reservations that never run out.
 
     Attributes:
         scenario: What is to be done, and by how many workers.
@@ -41,17 +42,22 @@ class Situation:
     def __post_init__(self) -> None:
         for name in ("expiries", "crashes", "restarts"):
             _check_count(name, getattr(self, name))
-        scenario = self.scenario
-        if not scenario.arrivals:
-            raise ValueError(f"scenario {scenario.name!r} dispatches nothing: there is no order to explore")
-        for what, count in (("workers", scenario.workers), ("jobs", len(scenario.arrivals))):
-            if count > _LIMIT:
-                raise ValueError(f"scenario {scenario.name!r} has {count} {what}: explore takes {_LIMIT} at the most")
-        if self.expiries and scenario.policy.retry_after is None:
+        _check(self.scenario)
+        if self.expiries and self.scenario.policy.retry_after is None:
             raise ValueError(
-                f"expiries is {self.expiries}, and scenario {scenario.name!r} has reservations that never run out "
+                f"expiries is {self.expiries}, and scenario {self.name!r} has reservations that never run out "
                 "(retry_after=None): use expiries=0"
             )
+        if self.restarts > self.crashes:
+            raise ValueError(
+                f"restarts is {self.restarts}, and there are {self.crashes} crashes: only who crashed starts again"
+            )
+
+    @property
+    def longest(self) -> int:
+        """How many steps an order has at the most, on a driver that keeps its promises."""
+        wrong = self.expiries + self.crashes + self.restarts
+        return 3 * int(_runs(self.scenario) + wrong) + wrong
 
     @property
     def name(self) -> str:
@@ -95,6 +101,34 @@ def small(
         workers=workers,
         policy=Policy(tries=tries, backoff=(), retry_after=90.0 if runs_out else None),
     )
+
+
+def _check(scenario: Scenario) -> None:
+    """Refuse a scenario that has no orders, or none that are counted."""
+    name = scenario.name
+    if scenario.workload is not None or scenario.faults:
+        raise ValueError(
+            f"scenario {name!r} has a workload or faults, which come at moments, and orders know none: use arrivals, "
+            "and explore's expiries, crashes and restarts"
+        )
+    if not scenario.arrivals:
+        raise ValueError(f"scenario {name!r} dispatches nothing: there is no order to explore")
+    for what, count in (("workers", scenario.workers), ("jobs", len(scenario.arrivals))):
+        if count > _LIMIT:
+            raise ValueError(f"scenario {name!r} has {count} {what}: explore takes {_LIMIT} at the most")
+    if unknown := sorted({arrival.name for arrival in scenario.arrivals} - {*scenario.handlers}):
+        raise ValueError(f"scenario {name!r} does not say how the handlers {unknown} behave")
+    if _runs(scenario) == math.inf:
+        raise ValueError(
+            f"scenario {name!r} has a handler that always fails and no limit of tries: its orders would never end"
+        )
+
+
+def _runs(scenario: Scenario) -> float:
+    """Tell how often handlers are started where nothing goes wrong."""
+    tries = math.inf if scenario.policy.tries is None else scenario.policy.tries
+    fails = (scenario.handlers[arrival.name].fails for arrival in scenario.arrivals)
+    return sum(min(tries, math.inf if each is None else each + 1) for each in fails)
 
 
 def _check_count(name: str, value: object) -> None:

@@ -1,15 +1,15 @@
 """Takes the steps of a path on a real queue, one second each, and looks at what comes of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from qlab.cast import Card, Hand, handler
 from qlab.clock import SimulatedClock
-from qlab.interleaving import Did, JobView, Path, State, Step, Verb, WorkerView
-from qlab.job import Attempt, Job, JobState, Reservation
-from qlab.outcome import Completed, Failed, Released, Retrying, Superseded
+from qlab.errors import QlabError
+from qlab.interleaving import Did, Path, State, Step, Verb
+from qlab.job import Job, JobState, Reservation
+from qlab.outcome import Completed, Failed, Released, Retrying, Superseded, Unknown
 from qlab.queue import Queue
-from qlab.registry import Handler
-from qlab.scenario import Behaviour
 from qlab.situation import Situation
 from qlab.steps import Ended
 
@@ -17,33 +17,8 @@ TICK = 1.0
 """How long a step takes, in seconds."""
 FAR = 10_000.0
 """After how many seconds a reservation runs out that does not on a path longer than the policy's time."""
+_ENOUGH = 4
 _VERBS = {Completed: "complete", Released: "release", Retrying: "release", Failed: "fail"}
-
-
-@dataclass(slots=True)
-class _Hand:
-    """A worker: what it has in hand, and how its handler ended."""
-
-    name: str
-    alive: bool = True
-    held: Reservation | None = None
-    job: int = 0
-    reservation: int = 0
-    ended: Ended | None = None
-
-
-@dataclass(slots=True)
-class _Card:
-    """What is known of a job that the store does not tell."""
-
-    reserved: int = 0
-    holder: int = 0
-    started: int = 0
-    ended: int = 0
-    succeeded: int = 0
-    completed: int = 0
-    passed: tuple[int, ...] = ()
-    listed: bool = True
 
 
 class NothingDue(ValueError):
@@ -72,23 +47,27 @@ class Stage:
         self._policy = replace(scenario.policy, backoff=(), jitter=0.0)
         queue.policy = self._policy
         for name, behaviour in scenario.handlers.items():
-            queue.handler(name)(_handler(behaviour))
+            queue.handler(name)(handler(behaviour))
         jobs = queue.dispatch_many([(each.name, each.payload) for each in scenario.arrivals])
         self._numbers = {job.uid: number for number, job in enumerate(jobs, 1)}
-        self._cards = {number: _Card() for number in self._numbers.values()}
-        self._hands = [_Hand(f"worker {number}") for number in range(1, scenario.workers + 1)]
+        self._cards = {number: Card() for number in self._numbers.values()}
+        self._hands = [Hand(f"worker {number}") for number in range(1, scenario.workers + 1)]
         self._failed = False
         self._did: Did | None = None
 
     # -- steps --
 
-    def take(self, step: Step) -> Did:
+    def take(self, step: Step, *, sure: bool = False) -> Did:
         """Take the next step; a worker's step need not name the job.
+
+        Args:
+            step: The step.
+            sure: Whether it is known that it can be taken.
 
         Raises:
             ValueError: It cannot be taken here, or another job is reserved than the step says.
         """
-        if not any(_fits(step, possible) for possible in self.possible()):
+        if not sure and not any(_fits(step, possible) for possible in self.possible()):
             raise ValueError(f"step {self._taken + 1}, {step}, cannot be taken here")
         self._clock.advance(TICK)
         take = {
@@ -103,35 +82,42 @@ class Stage:
 
     def _reserve(self, step: Step) -> Did:
         hand = self._hand(step)
-        waiting = self._ready()
+        waiting = [self._numbers[job.uid] for job in self._ready()]
         self.queue.policy = replace(self._policy, retry_after=self._lasts())
         held = self.queue.reserve(worker=hand.name)
         self.queue.policy = self._policy
         if held is None:
             raise NothingDue(f"step {self._taken + 1}, {step}: the store had a ready job, and gave none")
-        job, attempt, card = self._numbers[held.job.uid], held.job.attempts, self._card(held.job)
+        job, card = self._numbers[held.job.uid], self._card(held.job)
         if step.job not in (0, job):
             raise ValueError(f"step {self._taken + 1}, {step}: it got job {job} instead")
+        self._pass(waiting, job)
         card.reserved += 1
         card.holder = card.reserved
-        for number in waiting:
-            self._cards[number].listed = True
-            if number != job:
-                self._cards[number].passed = tuple(sorted((*self._cards[number].passed, job)))
-        card.passed = ()
-        tries = self._policy.tries
-        if tries is not None and attempt > tries:
-            outcome = self.queue.finish(held, worker=hand.name)
-            self._failed = True
-            card.holder = 0
-            return Did(step, "fail", job, attempt, not isinstance(outcome, Superseded), exhausted=True)
+        if self._policy.tries is not None and held.job.attempts > self._policy.tries:
+            return self._exhausted(step, hand, held)
         card.started += 1
-        hand.held, hand.job, hand.reservation, hand.ended = held, job, card.reserved, None
-        return Did(step, "reserve", job, attempt)
+        hand.take(held, job, card.reserved)
+        return Did(step, "reserve", job, held.job.attempts)
+
+    def _pass(self, waiting: Sequence[int], taken: int) -> None:
+        """Remember of each job that waits which one went before it."""
+        for number in waiting:
+            card = self._cards[number]
+            card.listed = True
+            card.passed = () if number == taken else tuple(sorted((*card.passed, taken)))
+
+    def _exhausted(self, step: Step, hand: Hand, held: Reservation) -> Did:
+        """Fail a job whose tries are used up, as whoever reserves it does."""
+        outcome = self.queue.finish(held, worker=hand.name)
+        self._failed = True
+        self._card(held.job).back()
+        accepted = not isinstance(outcome, Superseded)
+        return Did(step, "fail", self._numbers[held.job.uid], held.job.attempts, accepted, exhausted=True)
 
     def _finish(self, step: Step) -> Did:
         hand = self._hand(step)
-        held = _held(hand)
+        held = hand.reserved
         hand.ended = _run(self.queue, held, hand.name)
         card = self._cards[hand.job]
         card.ended += 1
@@ -140,29 +126,30 @@ class Stage:
 
     def _settle(self, step: Step) -> Did:
         hand = self._hand(step)
-        held, card, superseded = _held(hand), self._cards[hand.job], self._superseded(hand)
+        held, card, superseded = hand.reserved, self._cards[hand.job], self._superseded(hand)
         before = self._contents() if superseded else None
         assert hand.ended is not None  # noqa: S101 - only a step that is possible is taken
         outcome = self.queue.settle(held, hand.ended, worker=hand.name)
+        if isinstance(outcome, Unknown):
+            raise QlabError(f"step {self._taken + 1}, {step}: {outcome.says}")
         accepted = not isinstance(outcome, Superseded)
         verb = outcome.verb if isinstance(outcome, Superseded) else _VERBS[type(outcome)]
         self._failed |= verb == "fail"
         changed = before is not None and before != self._contents()
         did = Did(step, verb, hand.job, held.job.attempts, accepted, superseded, changed)
         if accepted:
-            card.holder = 0
+            card.back()
             card.completed += verb == "complete"
-            card.passed = ()
-            card.listed = True
-        hand.held, hand.job, hand.reservation, hand.ended = None, 0, 0, None
+        hand.drop()
         return did
 
     def _crash(self, step: Step) -> Did:
         hand = self._hand(step)
-        held = _held(hand)
+        held = hand.reserved
         did = Did(step, "", hand.job, held.job.attempts, True, self._superseded(hand))
         self.queue.crash(held, worker=hand.name)
-        hand.alive, hand.held, hand.job, hand.reservation, hand.ended = False, None, 0, 0, None
+        hand.alive = False
+        hand.drop()
         return did
 
     def _restart(self, step: Step) -> Did:
@@ -171,10 +158,10 @@ class Stage:
         hand.alive = True
         if self.situation.renamed:
             hand.name = f"{hand.name} (again)"
-        for job in self.queue.recover(force=alone, worker=hand.name):
-            card = self._card(job)
-            card.holder, card.passed, card.listed = 0, (), True
-        return Did(step, "recover")
+        recovered = self.queue.recover(force=alone, worker=hand.name)
+        for job in recovered:
+            self._card(job).back()
+        return Did(step, "recover", recovered=tuple(self._numbers[job.uid] for job in recovered))
 
     def _run_out(self, step: Step) -> Did:
         card = self._cards[step.job]
@@ -184,16 +171,21 @@ class Stage:
     # -- looking --
 
     def possible(self) -> list[Step]:
-        """Give the steps that may come next, by what the store tells and what may still go wrong."""
-        jobs, most = self._jobs(), self.situation
-        ready = [job for job in jobs if job.state(self._clock.now()) is JobState.READY]
+        """Give the steps that may come next, by what the store tells and what may still go wrong.
+
+        None after four times as many as any order has on a driver that keeps its promises: on others they may go on
+        for ever.
+        """
+        if self._taken >= _ENOUGH * self.situation.longest:
+            return []
+        ready = self._ready()
         steps = [step for number, hand in enumerate(self._hands, 1) for step in self._of(number, hand, ready)]
-        if self._spent[Verb.RUN_OUT] < most.expiries:
-            reserved = [job for job in jobs if job.state(self._clock.now()) is JobState.RESERVED]
+        if self._spent[Verb.RUN_OUT] < self.situation.expiries:
+            reserved = [job for job in self._jobs() if job.state(self._clock.now()) is JobState.RESERVED]
             steps += sorted(Step(Verb.RUN_OUT, job=self._numbers[job.uid]) for job in reserved)
         return steps
 
-    def _of(self, number: int, hand: _Hand, ready: Sequence[Job]) -> Iterator[Step]:
+    def _of(self, number: int, hand: Hand, ready: Sequence[Job]) -> Iterator[Step]:
         most = self.situation
         if not hand.alive:
             if self._spent[Verb.RESTART] < most.restarts:
@@ -214,13 +206,13 @@ class Stage:
                 and which would never come.
         """
         places = self._places()
-        line = tuple(self._numbers[job.uid] for job in self._jobs() if job.state(self._clock.now()) is JobState.READY)
+        line = tuple(self._numbers[job.uid] for job in self._ready())
         stranded: tuple[int, ...] = ()
         if last:
             line, stranded = self._probe(line)
         return State(
-            tuple(self._job_view(number, card, places) for number, card in self._cards.items()),
-            tuple(self._worker_view(number, hand) for number, hand in enumerate(self._hands, 1)),
+            tuple(card.view(number, places.get(number, [])) for number, card in self._cards.items()),
+            tuple(hand.view(number, self._superseded(hand)) for number, hand in enumerate(self._hands, 1)),
             line,
             self._spent[Verb.RUN_OUT], self._spent[Verb.CRASH], self._spent[Verb.RESTART],
             self._policy.tries, self._did, stranded,
@@ -228,10 +220,10 @@ class Stage:
 
     def _probe(self, line: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Tell in which order the ready jobs would be reserved, and which jobs never would be."""
-        given = tuple(self._given(0.0)) if len(line) > 1 else line
+        given = tuple(self._given(0.0)) if line else ()
         held = {hand.job for hand in self._hands if hand.held is not None and not self._superseded(hand)}
         lasting = self._policy.retry_after is None and not all(hand.alive for hand in self._hands)
-        left = sorted({self._numbers[job.uid] for job in self._jobs()} - held - {*line})
+        left = sorted({self._numbers[job.uid] for job in self._jobs()} - held - {*given})
         if lasting or not left:
             return given, ()
         come = {*self._given(2 * FAR)}
@@ -242,23 +234,6 @@ class Stage:
         now = self._clock.now() + after
         found = self.queue.driver.reserve(self.queue.name, now=now, retry_after=TICK, limit=len(self._numbers) + 1)
         return [self._numbers[held.job.uid] for held in found]
-
-    def _job_view(self, number: int, card: _Card, places: dict[int, list[tuple[str, int]]]) -> JobView:
-        there = places.get(number, [])
-        return JobView(
-            number, tuple(sorted(place for place, _ in there)), max((attempts for _, attempts in there), default=0),
-            card.reserved, card.holder, card.started, card.ended, card.succeeded, card.completed, card.passed,
-            card.listed,
-        )  # fmt: skip
-
-    def _worker_view(self, number: int, hand: _Hand) -> WorkerView:
-        if not hand.alive:
-            return WorkerView(number, "crashed")
-        if hand.held is None:
-            return WorkerView(number)
-        doing = "runs" if hand.ended is None else "ended"
-        attempt = hand.held.job.attempts
-        return WorkerView(number, doing, hand.job, hand.reservation, attempt, self._superseded(hand))
 
     def _places(self) -> dict[int, list[tuple[str, int]]]:
         """Tell where each job is, with its attempts there."""
@@ -276,21 +251,21 @@ class Stage:
     def _jobs(self) -> list[Job]:
         return self.queue.driver.jobs(self.queue.name, now=self._clock.now())
 
-    def _ready(self) -> list[int]:
+    def _ready(self) -> list[Job]:
         now = self._clock.now()
-        return [self._numbers[job.uid] for job in self._jobs() if job.state(now) is JobState.READY]
+        return [job for job in self._jobs() if job.state(now) is JobState.READY]
 
     def _contents(self) -> object:
         return self._jobs(), self.queue.driver.failed(self.queue.name)
 
-    def _hand(self, step: Step) -> _Hand:
+    def _hand(self, step: Step) -> Hand:
         return self._hands[step.worker - 1]
 
-    def _card(self, job: Job) -> _Card:
+    def _card(self, job: Job) -> Card:
         return self._cards[self._numbers[job.uid]]
 
-    def _superseded(self, hand: _Hand) -> bool:
-        return hand.reservation != self._cards[hand.job].holder
+    def _superseded(self, hand: Hand) -> bool:
+        return hand.held is not None and hand.reservation != self._cards[hand.job].holder
 
     def _lasts(self) -> float | None:
         """Tell how long the reservation lasts that is made next."""
@@ -318,14 +293,6 @@ def waits(path: Path) -> dict[int, int]:
     return lasts
 
 
-def _handler(behaviour: Behaviour) -> Handler:
-    def run(job: Attempt) -> None:
-        if behaviour.fails is None or job.number <= behaviour.fails:
-            raise RuntimeError(behaviour.error)
-
-    return run
-
-
 def _run(queue: Queue, held: Reservation, worker: str) -> Ended:
     steps = queue.steps(held, worker=worker)
     while True:
@@ -334,8 +301,3 @@ def _run(queue: Queue, held: Reservation, worker: str) -> Ended:
         except StopIteration as stop:
             ended: Ended = stop.value
             return ended
-
-
-def _held(hand: _Hand) -> Reservation:
-    assert hand.held is not None  # noqa: S101 - only a step that is possible is taken
-    return hand.held

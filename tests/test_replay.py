@@ -8,6 +8,7 @@ from qlab.explorer import Explored, explore
 from qlab.flaws import FLAWS
 from qlab.interleaving import Path
 from qlab.lab import Lab
+from qlab.narration import verdict
 from qlab.replay import Replay
 from qlab.situation import SITUATIONS
 
@@ -60,7 +61,7 @@ def test_a_path_says_at_which_step_it_breaks_a_promise(lab: Lab) -> None:
     assert broken is not None
     assert broken.promise == "superseded workers change nothing"
     assert explored.breaks(whole[: len(broken.path) - 1]) is None
-    assert explored.story(whole)[-1] == f"Broken ({broken.promise}): {broken.says}."
+    assert explored.story(whole)[-1] == verdict(broken.promise, broken.says)
     assert all(lab.explore("one_job").breaks(path) is None for path in explored.paths_of("done once"))
 
 
@@ -97,6 +98,6 @@ def test_a_lab_explores_its_own_kind_of_driver_unless_another_is_named(lab: Lab)
     assert lab.explore("one_job", driver="token revoked by running out").paths == 34
     explored = lab.explore("one_job", driver="sqlite")
     assert explored.driver.startswith("SQLite")
-    assert explored.story(next(explored.paths_of()))[-1] == "No promise is broken."
+    assert explored.story(next(explored.paths_of()))[-1] == "In the end: done once. No promise is broken."
     with pytest.raises(ValueError, match="names no driver"):
         lab.explore(driver="completion by name")

@@ -15,6 +15,7 @@ from qlab import __version__
 from qlab.doctor_command import doctor
 from qlab.errors import QlabError
 from qlab.escape import printable, shortened, without_password
+from qlab.explore_command import explore
 from qlab.failed_commands import failed, forget, retry
 from qlab.store_commands import clear, counts, example, is_number, jobs, print_lines, recover
 from qlab.work_command import work
@@ -171,7 +172,7 @@ def _word(value: object) -> str:
 
 # -- queues --
 
-for each in (work, doctor, counts, jobs, failed, retry, forget, recover, clear):
+for each in (work, doctor, explore, counts, jobs, failed, retry, forget, recover, clear):
     main.add_command(each)
 
 

@@ -1,22 +1,31 @@
-"""The board's front end: modules that Node's tests import as they are, and one module of them all for a browser."""
+"""The panels' front end: modules that Node's tests import as they are, and one module of them all for a browser."""
 
 import re
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
-MODULES = (
-    *("state", "words", "ledger", "store", "elements"),
-    *("dispatch", "cards", "lanes", "time", "folded", "records", "board"),
+_SHARED = (
+    *("board/state", "board/words", "board/ledger", "board/kernel", "board/store", "board/elements", "board/frame"),
+    *("board/dispatch", "board/cards", "board/lanes", "board/time", "board/folded", "board/records", "board/board"),
 )
-"""Each imports only from those before it, so that they can be joined; no two have a name in common."""
 
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./\w+\.mjs";\n', re.MULTILINE)
+MODULES = MappingProxyType(
+    {
+        "board": (*_SHARED, "board/widget"),
+        "explorer": (*_SHARED, "explorer/session", "explorer/form", "explorer/orders", "explorer/explorer"),
+    }
+)
+"""The modules of each panel; each imports only from those before it, so that they can be joined; no two have a name in
+common."""
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(?:\w+/)?\w+\.mjs";\n', re.MULTILINE)
 
 
 @cache
-def module() -> str:
-    """Join the modules to one, as a widget takes it: in a notebook there is no address to import others from."""
-    return "\n".join(_IMPORT.sub("", read(f"board/{name}.mjs")) for name in MODULES)
+def module(panel: str = "board") -> str:
+    """Join the modules of a panel to one, as a widget takes it: in a notebook there is no address to import from."""
+    return "\n".join(_IMPORT.sub("", read(f"{name}.mjs")) for name in MODULES[panel])
 
 
 @cache

@@ -37,6 +37,7 @@ from qlab.whole import is_whole
 
 if TYPE_CHECKING:
     from qlab.widgets.board import Board
+    from qlab.widgets.explorer import Explorer
 
 Result = TypeVar("Result")
 
@@ -448,6 +449,12 @@ class Lab:
             how: What else `qlab.explorer.explore` takes, such as `expiries` and `crashes`.
         """
         return explore(scenario, driver=self._stores.to_explore(driver or self.drivers[0]), **how)
+
+    def explorer(self) -> "Explorer":
+        """Show a panel that explores: pick a flaw and a scenario, browse the orders, replay one on a board."""
+        from qlab.widgets.explorer import explorer  # noqa: PLC0415 - as in `board`
+
+        return explorer(self)
 
     # -- time travel --
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 
-import board from "../qlab/static/board/board.mjs";
+import board from "../qlab/static/board/widget.mjs";
 import { jobsADot } from "../qlab/static/board/cards.mjs";
 import { notJson } from "../qlab/static/board/dispatch.mjs";
 import { ledger, tellDoubles } from "../qlab/static/board/ledger.mjs";

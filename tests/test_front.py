@@ -1,4 +1,4 @@
-"""The board's front end as one module and as many, and its own tests."""
+"""The panels' front end as one module and as many, and its own tests."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from qlab import front
 
-IMPORTED = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.mjs";$', re.MULTILINE)
+IMPORTED = re.compile(r'^import \{([^}]*)\} from "(\.\.?)/([\w/]+)\.mjs";$', re.MULTILINE)
 EXPORTED = re.compile(r"^export (?:const|function|class) (\w+)", re.MULTILINE)
 OWN = re.compile(r"(?:const|let|function|class) (\w+)")
 CALLED = re.compile(r"(?:(?<=\.\.\.)|(?<![\w.$]))(\w+)\(")
@@ -31,21 +31,37 @@ def test_the_front_end() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_modules_of_the_front_end_make_one_that_imports_nothing() -> None:
-    joined = front.module()
-    assert {path.stem for path in Path(front.__file__).parent.glob("static/board/*.mjs")} == set(front.MODULES)
+PANELS = {"board": "function function function", "explorer": "function function undefined"}
+"""For each panel, what its module has of `render`, `initialize` and `mount`."""
+
+
+def test_every_module_belongs_to_a_panel() -> None:
+    static = Path(front.__file__).parent / "static"
+    there = {str(path.relative_to(static).with_suffix("")) for path in static.glob("*/*.mjs")}
+    assert there == {name for names in front.MODULES.values() for name in names}
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_the_modules_of_a_panel_make_one_that_imports_nothing(panel: str) -> None:
+    joined = front.module(panel)
     assert re.findall(r"^import .*", joined, re.MULTILINE) == []
-    ran = node(
-        "--input-type=module", "-", told=f"{joined}\nconsole.log(typeof render, typeof initialize, typeof mount);"
-    )
-    assert (ran.stdout, ran.stderr) == ("function function function\n", "")
+    assert len(re.findall(r"^export default", joined, re.MULTILINE)) == 1
+    kinds = "typeof render, typeof initialize, typeof mount"
+    ran = node("--input-type=module", "-", told=f"{joined}\nconsole.log({kinds});")
+    assert (ran.stdout, ran.stderr) == (f"{PANELS[panel]}\n", "")
 
 
-def test_each_module_of_the_front_end_imports_what_it_calls_from_those_before_it() -> None:
+@pytest.mark.parametrize("panel", PANELS)
+def test_each_module_of_a_panel_imports_what_it_calls_from_those_before_it(panel: str) -> None:
     home: dict[str, str] = {}
-    for name in front.MODULES:
-        text = front.read(f"board/{name}.mjs")
-        imported = {one: source for names, source in IMPORTED.findall(text) for one in re.findall(r"\w+", names)}
+    for name in front.MODULES[panel]:
+        text = front.read(f"{name}.mjs")
+        folder = name.split("/")[0]
+        imported = {
+            one: f"{folder}/{source}" if place == "." else source
+            for names, place, source in IMPORTED.findall(text)
+            for one in re.findall(r"\w+", names)
+        }
         own, called = (set(found.findall(text)) for found in (OWN, CALLED))
         assert {one: source for one, source in imported.items() if home.get(one) != source} == {}, name
         assert (called & set(home)) - own - set(imported) == set(), name

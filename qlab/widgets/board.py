@@ -1,7 +1,6 @@
 """The board: a lab that you can see, step, break, rewind and compare."""
 
 import json
-import secrets
 import tempfile
 import threading
 from collections.abc import Callable
@@ -10,23 +9,15 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-import anywidget
-import traitlets
-from IPython.display import display
-
 from qlab import front
 from qlab.actions import ACTIONS
-from qlab.errors import QlabError, QueueClosed
-from qlab.escape import error_text
 from qlab.export import FORMS, export, pictures, still
 from qlab.lab import Lab
 from qlab.telling import Teller
 from qlab.widgets.errands import Errands
+from qlab.widgets.panel import Panel
 
-_KEPT = 100  # errors
 _SHOWN = 12  # statements of one action
-_LOOKING = ("export", "payload", "plots", "save", "statements", "sync")
-"""What changes nothing, so that what went wrong before stays to be read."""
 
 _boards: dict[str, "Board"] = {}
 
@@ -45,35 +36,25 @@ def board(lab: Lab) -> "Board":
     return _boards[lab.name]
 
 
-class Board(anywidget.AnyWidget):
+class Board(Panel):
     """A lab in a notebook.
-
-    What a button asks for is done on another thread than the callback's, so that a callback returns at once, whichever
-    thread it comes on and however slow a handler is. What went wrong is shown in the board and kept in `errors`.
 
     Args:
         lab: The lab.
 
     Attributes:
-        lab: The lab.
-        errors: What went wrong, the latest last.
         branches: The boards of the labs that were branched off in this one.
     """
 
-    told = traitlets.Dict().tag(sync=True, to_json=lambda _, board: board.everything())
+    looking = ("export", "payload", "plots", "save", "statements", "sync")
 
     def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.errors: list[BaseException] = []
         self.branches: list[Board] = []
-        self._key = secrets.token_hex(8)
-        self._problem = ""
         self._teller = Teller(lab)
-        self._errands, self._drawing = Errands(), Errands()
+        self._drawing = Errands()
         self._stopped = 0
         self._soon = threading.Event()
-        self._sending = threading.Lock()
-        self._commands: dict[str, Callable[..., Any]] = {
+        self._commands = {
             **{action: partial(self._act, action) for action in ACTIONS},
             "branch": self._branch,
             "close_branch": self._close_branch,
@@ -88,10 +69,7 @@ class Board(anywidget.AnyWidget):
         }
         self._slow: dict[str, Callable[..., tuple[Any, list[bytes]]]] = {"export": self._export, "plots": self._plots}
         self._unwatch = lab.on_change(self._changed)
-        self._esm, self._css = front.module(), front.read("board.css")
-        super().__init__()
-        self.on_msg(self._heard)
-        self._let_route()
+        super().__init__(lab, front.module("board"), front.read("board.css"))
 
     def everything(self) -> dict[str, Any]:
         """Tell all there is, as a front end that has just come is told it."""
@@ -116,62 +94,24 @@ class Board(anywidget.AnyWidget):
         self.layout.close()
         super().close()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Add what shows the lab where there is no kernel: on a web page, in a file, in a diff."""
-        shown = super()._repr_mimebundle_(**kwargs)
-        if shown is None:
-            return None
-        data, metadata = shown
-        return data | {"text/plain": f"Board of {self.lab!r}", "text/html": still(self.lab)}, metadata
-
-    def _ipython_display_(self) -> None:
-        """Show the board, and as an output of its own what stands for it, which the front end hides while it lives.
-
-        As one output JupyterLab would choose between the two: in a notebook of one's own it chooses the board, also
-        where there is no kernel or a new one, and shows an error.
-        """
-        data, metadata = self._repr_mimebundle_() or ({}, {})
-        shown = data.pop("text/html", "")
-        display(data, metadata=metadata, raw=True)
-        display({"text/html": f'<div id="qlab-still-{self._key}">{shown}</div>', "text/plain": ""}, raw=True)
+    def _still(self) -> tuple[str, str]:
+        return f"Board of {self.lab!r}", still(self.lab)
 
     # -- what a front end asks for --
 
-    def _heard(self, _: Any, content: Any, __: Any) -> None:
-        if not isinstance(content, dict) or not isinstance(content.get("args", {}), dict):
-            return
-        command, arguments = content.get("cmd"), content.get("args", {})
+    def _take(self, command: Any, arguments: dict[str, Any], id: Any) -> None:
         if command == "stop":
             self._stopped = max(self._stopped, arguments["run"])
             return
         errands = self._drawing if command in self._slow else self._errands
-        errands.add(partial(self._answer, command, arguments, content.get("id")))
+        errands.add(partial(self._answer, command, arguments, id))
 
     def _answer(self, command: Any, arguments: dict[str, Any], id: Any) -> None:
-        """Do what was asked for, and say so with what is new."""
-        answer: dict[str, Any] = {"id": id}
-        buffers: list[bytes] = []
         self._soon.set()  # the answer tells what this changes
-        try:
-            if self.lab.closed and command not in _LOOKING:
-                raise QueueClosed("this lab is closed: run the cell that makes it again")
-            if command in self._slow:
-                answer["result"], buffers = self._slow[command](**arguments)
-            elif command in self._commands:
-                answer["result"] = self._commands[command](**arguments)
-            else:
-                raise ValueError(f"there is no command {command!r}")
-            if command not in _LOOKING:
-                self._problem = ""
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is told in the board, where people look
-            answer["error"] = self._note(error)
-        self._tell(answer, buffers)
+        super()._answer(command, arguments, id)
 
-    def _note(self, error: BaseException) -> str:
-        said = str(error) if isinstance(error, QlabError | ValueError) else error_text(error)
-        self.errors = [*self.errors, error][-_KEPT:]
-        self._problem = said
-        return said
+    def _do(self, command: Any, arguments: dict[str, Any]) -> tuple[Any, list[bytes]]:
+        return self._slow[command](**arguments) if command in self._slow else super()._do(command, arguments)
 
     def _act(self, action: str, **arguments: Any) -> None:
         getattr(self.lab, action)(**arguments)
@@ -255,12 +195,3 @@ class Board(anywidget.AnyWidget):
             self._soon.clear()
             self.send({"type": "told", **self._teller.news(**self._own()), "answer": answer}, buffers)
             self._let_route()
-
-    def _let_route(self) -> None:
-        """Let the front end's messages go where it sends them.
-
-        ipykernel 7.4 sends them where that message came from which was handled when this comm last spoke. Here that is
-        a cell's, so they would wait for as long as any cell runs, and so would Stop.
-        """
-        if self.comm is not None:
-            self.comm.__dict__.pop("_reply_subshell_id", None)

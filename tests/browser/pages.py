@@ -236,16 +236,17 @@ class Notebook:
         while self.kernel(f"print(bool({condition}))") != "True":
             assert monotonic() < deadline, f"not {condition} within {LIMIT:g} s"
 
-    def board(self, *, cell: int = 0, nth: int = 0) -> Board:
+    def board(self, *, cell: int = 0, nth: int = 0, kind: str = "board") -> Board:
         """Scroll to a cell, since JupyterLab draws only what is near, and find a board in it.
 
         Args:
             cell: The cell, from 0.
             nth: Which of its boards: the first, or that of a branch.
+            kind: `board`, or `explorer` for one of those.
         """
         ask(self.page, "(cell) => window.jupyterapp.shell.currentWidget.content.scrollToItem(cell)", cell)
         shown = self.page.locator(f'.jp-Cell[data-windowed-list-index="{cell}"]')
-        boards = shown.get_by_role("group", name=re.compile("^qlab board"))
+        boards = shown.get_by_role("group", name=re.compile(f"^qlab {kind}"))
         expect(boards.nth(nth)).to_be_visible(timeout=LIMIT * 1000)
         return Board(boards.nth(nth))
 

@@ -1,11 +1,13 @@
-// The board: nothing touches the page until `render` or `mount`.
+// The board: nothing touches the page until it is drawn.
 //
 // The kernel holds the truth. What a page keeps is every event of each driver, and `reduce` turns events into the state
 // at any moment; so the scrubber needs no kernel. `qlab/front.py` joins these modules to the one that a widget takes: it
 // names them in the order in which they are read best. Each part of a board takes the store and gives { el, draw }.
 
-import { release, Store, storeOf } from "./store.mjs";
-import { button, FOCUSABLE, h, keyed, newId, setAttribute, SUPPRESS } from "./elements.mjs";
+import { release } from "./kernel.mjs";
+import { storeOf } from "./store.mjs";
+import { button, FOCUSABLE, h, keyed, setAttribute } from "./elements.mjs";
+import { helpPart, rootOf } from "./frame.mjs";
 import { dispatchPart } from "./dispatch.mjs";
 import { sidePart, workersPart } from "./lanes.mjs";
 import { headPart, logPart, timePart, travelPart } from "./time.mjs";
@@ -24,7 +26,7 @@ function branchesPart(store) {
   const show = async (id, name, box) => {
     try {
       const own = storeOf(await store.model.widget_manager.get_model(id));
-      const end = draw(own, box, button("Close branch", () => store.ask("close_branch", { branch: id }), { class: "small" }));
+      const end = drawBoard(own, box, button("Close branch", () => store.ask("close_branch", { branch: id }), { class: "small" }));
       ends.set(id, () => { end(); release(own); });
     } catch {
       box.append(`The branch is there, but this page cannot show it here: in a cell, the last of board.branches shows it ("${name}").`);
@@ -62,22 +64,6 @@ const HELP = [
   ["?", "shows this, Esc hides it"],
 ];
 
-function helpPart() {
-  const lines = HELP.flatMap(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]);
-  const panel = h("dl", { class: "help", hidden: true, id: newId("help") }, ...lines);
-  const toggle = button("?", () => show(panel.hidden), { "aria-label": "Key help", "aria-expanded": "false", "aria-controls": panel.id, class: "small round" });
-  const show = (on) => { panel.hidden = !on; toggle.setAttribute("aria-expanded", String(on)); };
-  const keys = (event) => {
-    // The notebook's command keys (a, x, d d) must not reach it; its shortcuts with Ctrl or Meta, such as saving, may.
-    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
-    if (event.key === "Control" || event.key === "Meta") event.target.removeAttribute(SUPPRESS);
-    const types = event.target.matches("input:not([type=range]), textarea, select");
-    if (event.key === "?" && !types) show(panel.hidden);
-    if (event.key === "Escape" && !panel.hidden) show(false);
-  };
-  return { panel, toggle, keys };
-}
-
 /** Build anew what is in an element, and leave open what was open, and the focus where it was. */
 function keepPlace(root, build) {
   const mark = (el) => `${el.tagName} ${el.getAttribute("aria-label") ?? el.textContent}`;
@@ -89,17 +75,9 @@ function keepPlace(root, build) {
 }
 
 /** Draw a board for a store into an element; returns what ends it. */
-function draw(store, el, more = null) {
-  const help = helpPart();
-  const root = h("div", { class: "qlab", role: "group" });
-  root.addEventListener("keydown", help.keys);
-  for (const over of ["keyup", "focusout"]) {
-    root.addEventListener(over, ({ target }) => { if (target.matches(FOCUSABLE.join())) target.setAttribute(SUPPRESS, "true"); });
-  }
-  root.addEventListener("qlab-why", (event) => {
-    event.stopPropagation(); // a branch's board is inside this one
-    store.say(event.detail);
-  });
+export function drawBoard(store, el, more = null) {
+  const help = helpPart(HELP);
+  const root = rootOf(help, (why) => store.say(why));
   let parts = [], shape = "";
 
   const several = () => store.sides.length > 1 || store.first.seats.length > 4;
@@ -138,29 +116,3 @@ function draw(store, el, more = null) {
     place.remove();
   };
 }
-
-/** Show a lab that somebody kept as a page: the same board, without a kernel. */
-export function mount(el, told) {
-  return draw(new Store(null, told), el);
-}
-
-/** Hide what stands for a board where it cannot live, for as long as it lives here. */
-function hideStill(key) {
-  const still = `#qlab-still-${key}`;
-  const style = h("style", { "data-qlab-still": key }, `${still}, .jp-OutputArea-child:has(> * ${still}) { display: none; }`);
-  document.head.append(style);
-  return () => style.remove();
-}
-
-function initialize({ model }) {
-  const store = storeOf(model), show = hideStill(model.get("told").board);
-  return () => { show(); release(store); };
-}
-
-function render({ model, el }) {
-  const store = storeOf(model);
-  const end = draw(store, el);
-  return () => { end(); release(store); };
-}
-
-export default { initialize, render };

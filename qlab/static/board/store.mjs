@@ -1,5 +1,6 @@
 // What the kernel tells, kept for all views of a board. The kernel holds the truth; a page that was kept has none.
 
+import { Kernel, shared } from "./kernel.mjs";
 import { cut, empty, reduce, unpack } from "./state.mjs";
 import { tell, tellTime } from "./words.mjs";
 import { isDouble, tellDoubles } from "./ledger.mjs";
@@ -9,13 +10,10 @@ const LOGGED = 60;
 const newSide = () => ({ events: [], texts: [], ledger: [], seats: [], failed: [], rows: new Map(), hadRow: new Set(), doubles: [], state: empty(), past: null });
 
 /** What is known of one model, shared by all its views. Without a model it is a page that somebody kept. */
-export class Store {
+export class Store extends Kernel {
   constructor(model, told) {
-    Object.assign(this, { model, head: {}, sides: [], layout: -1, number: 0, position: null, log: [], heard: 0, running: 0 });
-    Object.assign(this, { views: new Set(), waiting: new Map(), asked: 0, hint: "", users: 0, slow: false, quiet: null });
-    this.me = Math.random().toString(36).slice(2);
-    this.listen = (content, buffers) => content?.type === "told" && this.absorb(content, buffers);
-    model?.on("msg:custom", this.listen);
+    super(model);
+    Object.assign(this, { head: {}, sides: [], layout: -1, number: 0, position: null, log: [] });
     if (told?.head) this.absorb({ ...told, whole: true });
     if (model) this.ask("sync");
   }
@@ -100,51 +98,6 @@ export class Store {
     this.heard += lines.length;
   }
 
-  settle(answer, buffers) {
-    const done = answer && this.waiting.get(answer.id);
-    if (!done) return;
-    this.waiting.delete(answer.id);
-    if (!this.waiting.size) this.awaited(false);
-    done({ ...answer, buffers });
-  }
-
-  /** Ask the kernel to do something; the answer says how it went. Errors are in `head.problem`. */
-  ask(cmd, args = {}) {
-    const id = `${this.me}-${++this.asked}`;
-    this.hint = "";
-    return new Promise((resolve) => {
-      this.waiting.set(id, resolve);
-      this.awaited(true);
-      try {
-        this.model.send({ cmd, args, id });
-      } catch (error) {
-        this.lost(`The kernel cannot be reached (${error.message}): run the cell again.`);
-      }
-    });
-  }
-
-  /** While an answer is awaited, say so after a moment, and once more when it does not come at all. */
-  awaited(on) {
-    clearTimeout(this.timer);
-    if (!on) { this.slow = false; this.quiet = null; return; }
-    this.timer = setTimeout(() => {
-      this.slow = true;
-      this.changed();
-      this.timer = setTimeout(() => {
-        this.quiet = "The kernel has not answered for 10 s: a cell or a handler may be busy, or the kernel is gone. If it was restarted, run the cell again.";
-        this.changed();
-      }, 9500);
-    }, 500);
-  }
-
-  lost(text) {
-    this.waiting.clear();
-    this.awaited(false);
-    this.running = 0;
-    this.quiet = text;
-    this.changed();
-  }
-
   /** Let time go by: one message in flight, none while the page is hidden. */
   async run(speed) {
     const run = (this.running = Date.now());
@@ -188,43 +141,10 @@ export class Store {
     while (side.past.count < count) reduce(side.past.state, side.events[side.past.count++]);
     return side.past;
   }
-
-  say(text) {
-    this.hint = text;
-    this.heard += 1;
-    this.changed();
-  }
-
-  /** Draw all views, once a frame. */
-  changed() {
-    if (this.frame || typeof requestAnimationFrame === "undefined") return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      for (const draw of this.views) draw();
-    });
-  }
-
-  close() {
-    this.model?.off("msg:custom", this.listen);
-    clearTimeout(this.timer);
-    this.running = 0;
-  }
 }
-
-const stores = new Map();
 
 /** Find a model's store, or make it; `release` it when it is not needed any more. */
 export function storeOf(model) {
   const told = model.get("told");
-  if (!stores.has(told.board)) stores.set(told.board, new Store(model, told));
-  const store = stores.get(told.board);
-  store.users += 1;
-  return store;
-}
-
-export function release(store) {
-  store.users -= 1;
-  if (store.users > 0) return;
-  store.close();
-  for (const [key, value] of stores) if (value === store) stores.delete(key);
+  return shared(told.board, () => new Store(model, told));
 }

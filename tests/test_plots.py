@@ -201,18 +201,15 @@ def test_depth_of_very_many_rows_keeps_the_peaks():
     assert (31_337, 99) in [*zip(line.get_xdata(), line.get_ydata(), strict=True)]
 
 
-def test_depth_of_very_many_rows_draws_means_that_have_the_same_area():
-    at = np.cumsum(np.arange(100_000.0) % 7 + 0.01)
-    told = pd.DataFrame({"at": at, "ready": np.arange(100_000) % 5, "delayed": 3, "reserved": 2, "failed": 0})
-    told["depth"] = told["ready"] + told["delayed"] + told["reserved"]
+def test_depth_of_very_many_rows_draws_what_was_there_on_average_over_time():
+    ready = np.arange(100_000) % 5
+    at = np.append(0, np.cumsum(np.where(ready == 4, 9.0, 1.0))[:-1])  # 4 last nine times as long as any other number
+    told = pd.DataFrame({"at": at, "ready": ready, "delayed": 3, "reserved": 2, "failed": 0}).assign(depth=ready + 5)
     areas = by_label(plots.depth(told).collections)
-    edge = np.unique(areas["ready"].get_paths()[0].vertices[:, 0])
-    assert 500 < len(edge) < 5_000
-    exact = float((told["ready"][:-1] * np.diff(at)).sum()) / (at[-1] - at[0])
-    heights = {round(float(v), 9) for v in areas["reserved"].get_paths()[0].vertices[:, 1]}
-    assert heights == {0.0, 2.0}
-    drawn_ready = areas["ready"].get_paths()[0].vertices
-    assert abs(np.median(drawn_ready[drawn_ready[:, 1] > 2.0001][:, 1]) - 2 - exact) < 0.2
+    edge = areas["ready"].get_paths()[0].vertices
+    tops = edge[edge[:, 1] > 2][:, 1]
+    assert 500 < len(tops) < 5_000
+    assert np.median(tops) == pytest.approx(2 + (0 + 1 + 2 + 3 + 4 * 9) / 13, abs=0.05)
 
 
 # -- attempts --

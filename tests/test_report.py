@@ -1,6 +1,7 @@
 """A report as one page with nothing beside it."""
 
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -62,6 +63,21 @@ def test_a_page_that_cannot_be_finished_leaves_what_was_there(told, tmp_path, mo
 
     monkeypatch.setattr(report, "_png", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        report.write_page(told, target, command="second")
+    assert "first" in target.read_text(encoding="utf-8")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_that_does_not_fit_on_the_disk_leaves_what_was_there(told, tmp_path, monkeypatch):
+    target = report.write_page(told, tmp_path / "page.html", command="first")
+
+    def full(file, text, **_):
+        with file.open("w") as half:
+            half.write(text[:100])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="no space left"):
         report.write_page(told, target, command="second")
     assert "first" in target.read_text(encoding="utf-8")
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qlab import drivers, frames, metrics, plots, systems, theory, workload
+    from qlab.calibration import Calibration, calibrate
     from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
+    from qlab.cost import Cost
     from qlab.driver import Counts, Driver
     from qlab.explorer import Explored, explore
     from qlab.finding import Finding
@@ -31,10 +33,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attempt",
+    "Calibration",
     "Checkup",
     "Clock",
     "Comparison",
     "Completed",
+    "Cost",
     "Counts",
     "Driver",
     "Event",
@@ -62,6 +66,7 @@ __all__ = [
     "Unknown",
     "Worker",
     "WorkerService",
+    "calibrate",
     "compare",
     "doctor",
     "drivers",
@@ -79,9 +84,11 @@ __all__ = [
 
 _MODULES = ("drivers", "frames", "metrics", "plots", "systems", "theory", "workload")
 _NAMES = {
+    "calibration": ("Calibration", "calibrate"),
     "checkup": ("Checkup", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
+    "cost": ("Cost",),
     "driver": ("Counts", "Driver"),
     "explorer": ("Explored", "explore"),
     "finding": ("Finding",),

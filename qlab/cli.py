@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from qlab import __version__
+from qlab.calibrate_command import calibrate
 from qlab.doctor_command import doctor
 from qlab.errors import QlabError
 from qlab.escape import printable, shortened, without_password
@@ -169,6 +170,8 @@ def _word(value: object) -> str:
         return ",".join(map(str, value))
     return without_password(str(value))
 
+
+main.add_command(calibrate)
 
 # -- queues --
 

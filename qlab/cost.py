@@ -1,7 +1,10 @@
 """What a store's verbs cost in simulated time; free, unless a cost is charged."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from qlab import saved
+from qlab.as_json import classes
 from qlab.clock import duration
 
 VERBS = ("push", "reserve", "complete", "release", "fail")
@@ -20,6 +23,7 @@ class Cost:
         fail: To move a job to the failed ones.
         serial: Whether the store does one of them at a time, as SQLite's writer does and a Redis server: then they
             queue up for it.
+        about: What they were measured on.
 
     Raises:
         ValueError: A number of seconds is out of its range.
@@ -31,7 +35,26 @@ class Cost:
     release: float = 0.0
     fail: float = 0.0
     serial: bool = True
+    about: str = ""
 
     def __post_init__(self) -> None:
         for verb in VERBS:
             duration(getattr(self, verb), f"Cost.{verb}")
+
+    def save(self, path: saved.AnyPath) -> Path:
+        """Write it as readable JSON, the whole file or none, and tell where.
+
+        Raises:
+            OSError: The file cannot be written; what was there before still is.
+        """
+        return saved.save(self, path, classes(Cost))
+
+    @classmethod
+    def load(cls, path: saved.AnyPath) -> "Cost":
+        """Read what `save` wrote, and what `qlab calibrate --save` writes.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is no such file, from a newer qlab, or damaged.
+        """
+        return saved.load(path, cls, classes(Cost))

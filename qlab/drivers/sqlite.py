@@ -96,8 +96,8 @@ class SqliteDriver(Driver):
     ) -> list[Job]:
         """Store jobs; with `connection`, in the transaction of an application that has the same file open."""
         if connection is not None:
-            return _push(self.database.join(connection), queue, jobs, us(now), resent)
-        return self.database.transact(lambda transaction: _push(transaction, queue, jobs, us(now), resent))
+            return self._push(self.database.join(connection), queue, jobs, us(now), resent)
+        return self.database.transact(lambda transaction: self._push(transaction, queue, jobs, us(now), resent))
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         return self._reserved(self.database, queue, now, retry_after, limit)
@@ -159,7 +159,7 @@ class SqliteDriver(Driver):
         def act(transaction: Transaction) -> list[tuple[int, Job]]:
             rows = rows_of(transaction, queue, ids, body)
             again = [NewJob(row.uid, row.name, row.body, now) for row in rows]
-            jobs = _push(transaction, queue, again, us(now), resent=False)
+            jobs = self._push(transaction, queue, again, us(now), resent=False)
             for row in rows:
                 transaction.run("retry", {"id": row.id}, which=1)
             return [(row.id, job) for row, job in zip(rows, jobs, strict=True) if row.id is not None]
@@ -215,6 +215,14 @@ class SqliteDriver(Driver):
     def close(self) -> None:
         self.database.close()
 
+    def _push(self, transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int, resent: bool) -> list[Job]:
+        """Store jobs in a transaction, whoever opened it."""
+        if not jobs:
+            return []
+        last = transaction.run("push", {"count": len(jobs)})[0][0]
+        first = last - len(jobs) + 1
+        return [_push_one(transaction, queue, job, now, first + i, resent) for i, job in enumerate(jobs)]
+
     def _reserved(
         self, source: Database | Transaction, queue: str, now: float, retry_after: float | None, limit: int
     ) -> list[Reservation]:
@@ -235,14 +243,6 @@ class SqliteDriver(Driver):
             )
             for since, _, ran_out, id, uid, name, body, attempts, dispatched_at in rows
         ]
-
-
-def _push(transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int, resent: bool) -> list[Job]:
-    if not jobs:
-        return []
-    last = transaction.run("push", {"count": len(jobs)})[0][0]
-    first = last - len(jobs) + 1
-    return [_push_one(transaction, queue, job, now, first + i, resent) for i, job in enumerate(jobs)]
 
 
 def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:

@@ -1,6 +1,5 @@
 """ADR-006's table: the state is a word in the row, rows are kept, and a claim is the statement that the ADR prints."""
 
-import sqlite3
 from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -65,20 +64,6 @@ class VellumDriver(SqliteDriver):
     @property
     def description(self) -> str:
         return f"a table with words for states, {super().description}"
-
-    def push(
-        self,
-        queue: str,
-        jobs: Sequence[NewJob],
-        *,
-        now: float,
-        resent: bool = False,
-        connection: sqlite3.Connection | None = None,
-    ) -> list[Job]:
-        """Store jobs; with `connection`, in the transaction of an application that has the same file open."""
-        if connection is not None:
-            return _push(self.database.join(connection), queue, jobs, us(now))
-        return self.database.transact(lambda transaction: _push(transaction, queue, jobs, us(now)))
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
         _check_no_expiry(retry_after)
@@ -159,6 +144,15 @@ class VellumDriver(SqliteDriver):
         rows = self.database.run("status", {"kind": kind, "library": library})
         return Progress(*rows[0]) if rows else None
 
+    def _push(self, transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int, resent: bool) -> list[Job]:
+        pushed = []
+        for job in jobs:
+            run_after = max(now, us(job.available_at))
+            values = {"kind": job.name, "payload": job.body, "run_after": run_after, "now": now}
+            id = transaction.run("push", values)[0][0]
+            pushed.append(_job(queue, (id, job.name, job.body, 0, now, run_after, "queued")))
+        return pushed
+
 
 def _check_no_expiry(retry_after: float | None) -> None:
     if retry_after is not None:
@@ -166,16 +160,6 @@ def _check_no_expiry(retry_after: float | None) -> None:
             f"retry_after is {retry_after!r} s, but this table has no expiry: use Policy(retry_after=None), and "
             "recover(force=True) when the process boots"
         )
-
-
-def _push(transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int) -> list[Job]:
-    pushed = []
-    for job in jobs:
-        run_after = max(now, us(job.available_at))
-        values = {"kind": job.name, "payload": job.body, "run_after": run_after, "now": now}
-        id = transaction.run("push", values)[0][0]
-        pushed.append(_job(queue, (id, job.name, job.body, 0, now, run_after, "queued")))
-    return pushed
 
 
 def _claim(source: Database | Transaction, queue: str, now: int) -> Reservation | None:

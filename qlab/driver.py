@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 from qlab.escape import html, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
-from qlab.log import log
+from qlab.log import tell_each
 from qlab.show import table_html
 
 
@@ -99,11 +99,8 @@ class Statement(NamedTuple):
 
 def tell(listeners: Sequence[Callable[[Statement], None]], statement: Statement) -> None:
     """Tell listeners of a statement that is about to run; it runs also where one of them raises, which is logged."""
-    for listener in tuple(listeners):
-        try:
-            listener(statement)
-        except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
-            log.exception("a listener of statements went wrong; the statement %s runs all the same", statement.verb)
+    wrong = f"a listener of statements went wrong; the statement {statement.verb} runs all the same"
+    tell_each(listeners, statement, wrong=wrong)
 
 
 class Driver(ABC):

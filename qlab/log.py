@@ -4,7 +4,8 @@ import json
 import logging
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from qlab.escape import one_line
 from qlab.interrupts import let_through
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     Adapter = logging.LoggerAdapter[logging.Logger]
 else:
     Adapter = logging.LoggerAdapter
+
+News = TypeVarTuple("News")
 
 
 class Log(Adapter):
@@ -38,6 +41,21 @@ def to_stderr(*, quiet: bool) -> None:
     logger = logging.getLogger("qlab")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def tell_each(listeners: Sequence[Callable[[*News], object]], *news: *News, wrong: str) -> None:
+    """Tell listeners something, each of them whatever another one raises.
+
+    Args:
+        listeners: Whom.
+        news: What they are told.
+        wrong: What the log says where one of them raises.
+    """
+    for listener in tuple(listeners):
+        try:
+            listener(*news)
+        except Exception:  # it is somebody else's code, and no job is to hang on it
+            log.exception("%s", wrong)
 
 
 def fields(**values: object) -> str:

@@ -25,7 +25,7 @@ from qlab.errors import (
 from qlab.escape import error_text, shortened, traceback_text
 from qlab.interrupts import let_through
 from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
-from qlab.log import fields, log
+from qlab.log import fields, log, tell_each
 from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
 from qlab.policy import Policy
 from qlab.registry import Registry
@@ -343,17 +343,11 @@ class Steps:
         if self._in_real_time:
             self.record_wait(outcome.at, worker)
         if self.listeners:
-            self._tell_listeners(held, outcome)
+            wrong = f"a listener of outcomes went wrong; job={outcome.job} ended all the same"
+            tell_each(self.listeners, held, outcome, wrong=wrong)
         if self.logs and log.logger.isEnabledFor(level := logging.ERROR if code == _FAILED else logging.INFO):
             log.log(level, "%s", self._line(held, outcome, worker))
         return outcome
-
-    def _tell_listeners(self, held: Reservation, outcome: Settled) -> None:
-        for tell in tuple(self.listeners):
-            try:
-                tell(held, outcome)
-            except Exception:  # noqa: BLE001 - it is somebody else's code, and no job is to hang on it
-                log.exception("a listener of outcomes went wrong; job=%s ended all the same", outcome.job)
 
     def _line(self, held: Reservation, outcome: Settled, worker: str) -> str:
         """Write an outcome as a line of the log."""

@@ -243,7 +243,7 @@ def _measured(verb: str, rounds: list[float]) -> Measured:
 def _leave_nothing(driver: Driver, queue: str) -> None:
     driver.clear(queue, now=3.0)
     driver.forget(queue, driver.failed_ids(queue))
-    if driver.name.startswith("redis"):
+    if driver.store.name.startswith("redis"):
         from qlab.drivers.redis_store import RedisStore  # noqa: PLC0415 - the library redis may not be there
 
         if isinstance(driver.store, RedisStore):

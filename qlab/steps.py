@@ -101,7 +101,7 @@ class Steps:
         self.log_payloads = False
         self.logs = True
         self.listeners: list[Heard] = []
-        self._hear: Callable[..., None] | None = getattr(driver, "hear", None)
+        self._hear: Callable[..., None] | None = getattr(driver.store, "hear", None)
         self._in_real_time = isinstance(clock, SystemClock)
 
     # -- the step --

@@ -12,6 +12,7 @@ from qlab.driver import Counts, Driver, Mark
 from qlab.drivers.troubled import Troubled
 from qlab.errors import DriverUnavailable, ReplyLost
 from qlab.faults import Away, Crash, Locked, LostReply
+from qlab.flaws import SweepsItsOwn
 from qlab.job import NewJob
 
 store = stores("memory", "sqlite-memory", "redis_list-valkey")
@@ -237,6 +238,17 @@ def test_what_is_no_business_of_trouble_goes_through(plain: Driver) -> None:
 
 
 # -- a queue on it --
+
+
+def test_a_flaw_behind_it_hears_who_calls() -> None:
+    with SweepsItsOwn() as flaw:
+        queue = Queue(Troubled(Troubled(flaw, ()), ()), clock=SimulatedClock(), name=QUEUE)
+        queue.handler("A")(lambda job: None)
+        queue.dispatch_many([("A", 1), ("A", 2)])
+        for worker in ("worker 1", "worker 2"):
+            queue.reserve(worker=worker)
+        queue.recover(worker="worker 1")
+        assert queue.counts() == Counts(ready=1, reserved=1)
 
 
 def test_a_queue_whose_reply_was_lost_leaves_the_end_unknown_and_the_job_done(plain: Driver) -> None:

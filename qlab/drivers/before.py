@@ -21,7 +21,7 @@ class Before(Driver):
 
     @property
     def store(self) -> Driver:
-        return self._store
+        return self._store.store
 
     @property
     def description(self) -> str:

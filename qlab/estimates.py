@@ -71,6 +71,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "duplicates": Metric("per job", "runs that begin because a reservation has run out or was recovered"),
         "p_duplicate": Metric("share", "how many jobs have such a run"),
         "failed": Metric("share", "how many jobs have failed for good: the dead letters"),
+        "lost": Metric("share", "how many of the jobs that came have vanished: their store has forgotten them"),
         "arrivals": Metric("1/s", "jobs that come"),
         "throughput": Metric("1/s", "jobs that leave: done or failed"),
         "goodput": Metric("1/s", "jobs that are done; where clients ask, requests that are answered in time"),
@@ -122,7 +123,8 @@ class Estimates:
         """Give every metric, in their order; of one worker those that make sense."""
         found = self._of_values() | self._of_time()
         if self.part.worker is None:
-            found |= self._of_places() | self._of_the_whole() | {"rejected": self._batches(self.part.rejected)}
+            found |= self._of_places() | self._of_the_whole()
+            found |= {"lost": self._batches(self.part.lost), "rejected": self._batches(self.part.rejected)}
             found |= self._of_requests() if self.requests is not None and self.part.name is None else {}
         return {name: self._checked(found[name]) for name in METRICS if name in found}
 

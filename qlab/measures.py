@@ -14,7 +14,7 @@ from qlab.curves import Age, Curve, Number
 from qlab.intervals import mser5
 from qlab.job_attempts import Attempts, attempts_of
 from qlab.job_spans import oldest_of, waits_of
-from qlab.job_steps import DELAYED, Steps, steps_of
+from qlab.job_steps import DELAYED, LOST, Steps, steps_of
 from qlab.requests import Requests
 from qlab.show import seconds as shown
 from qlab.trace import Kind, Trace
@@ -121,6 +121,12 @@ class Measured:
         ran = chosen[found.ran[chosen] & (found.ended[chosen] != NOTHING)]
         service = (found.ended - found.reserved)[ran] / 1_000_000
         return {"wait": wait, "p_wait": (wait > 0).astype(np.float64), "service": service}
+
+    @cached_property
+    def lost(self) -> Array:
+        """Which of the jobs that count are lost."""
+        lost: Array = self.steps.total(self.steps.begun == LOST)[self.kept] > 0
+        return lost.astype(np.float64)
 
     @cached_property
     def rejected(self) -> Array:

@@ -27,7 +27,6 @@ from qlab.intervals import (
 from qlab.littles_law import little
 from qlab.measures import Measured, Warmup, measure, source_of
 from qlab.paired import compare
-from qlab.trace import Trace
 from qlab.whole import is_whole
 
 __all__ = [
@@ -106,7 +105,7 @@ def summary(
         return {(group, name): found for group, mine in parts for name, found in make(mine).all().items()}
 
     names = ["metric"] if by is None else [by, "metric"]
-    if not isinstance(what, list | tuple) or isinstance(what, Trace):
+    if not isinstance(what, list | tuple):
         return _frame(of_one(what), names)
     runs = [of_one(run) for run in what]
     if not runs:

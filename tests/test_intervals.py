@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from recursions import mm1_waits
+from recursions import mm1_waits, poisson
 
 from qlab import metrics
+from qlab.curves import Number
+from qlab.estimates import IN_SLICES, averages, of_slices, rates
 from qlab.intervals import BATCHES, REPLICATIONS
 
 
@@ -72,6 +74,22 @@ def test_a_wrong_interval_is_seldom_shown_however_short_the_run_is(jobs):
     found = [metrics.batch_means(waits) for waits in mm1_waits(300, jobs, 0.8, warmup=2_000, seed=jobs)]
     wrong = [one for one in found if not one.why and not covers(one, 4.0)]
     assert len(wrong) <= 0.15 * len(found)  # of all runs; without the reasons it would be up to a half
+
+
+def test_intervals_of_what_changes_over_time_cover_as_well():
+    covered = {"Lq": [], "utilisation": [], "throughput": []}
+    for seed in range(100):
+        arrivals, services = poisson(12_000, 0.8, seed=seed)
+        walk = np.cumsum(np.append(0.0, services[:-1] - np.diff(arrivals)))
+        starts = arrivals + walk - np.minimum.accumulate(walk)
+        came, began, left = ((at * 1e6).astype(np.int64) for at in (arrivals, starts, starts + services))
+        edges = np.linspace(came[2_000], came[-1], BATCHES * IN_SLICES + 1).round().astype(np.int64)
+        sliced = {"Lq": averages(Number(came, began), edges), "utilisation": averages(Number(began, left), edges)}
+        for name, slices in (sliced | {"throughput": rates(left, edges)}).items():
+            found = of_slices(slices, slices.mean(), 10_000, BATCHES, 0.95)
+            covered[name] += [] if found.why else [covers(found, 3.2 if name == "Lq" else 0.8)]
+    assert {name: len(there) > 75 for name, there in covered.items()} == dict.fromkeys(covered, True)
+    assert {name: np.mean(there) > 0.85 for name, there in covered.items()} == dict.fromkeys(covered, True)
 
 
 def test_the_runs_that_are_asked_for_are_long_enough():

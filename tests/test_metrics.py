@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,7 @@ def test_a_small_trace_has_the_numbers_that_one_counts_by_hand():
             "duplicates": 0,
             "p_duplicate": 0,
             "failed": 1 / 3,
+            "lost": 0,
             "arrivals": 0.3,
             "throughput": 0.3,
             "goodput": 0.2,
@@ -191,6 +193,12 @@ def test_jobs_that_a_full_system_refuses_are_a_share_of_those_that_come():
     assert told[:, "rejected"].to_dict() == {"crop": 0.5, "resize": pytest.approx(1 / 3)}
 
 
+def test_jobs_that_a_store_forgets_are_a_share_of_those_that_came():
+    forgotten = [did(11, Kind.DISPATCHED, 4, "", until=11), did(12, Kind.LOST, 4, ""), did(12, Kind.LOST, 3, "")]
+    told = values(Trace([*SMALL, *forgotten]), "lost", "failed", "jobs")
+    assert told == {"lost": 0.5, "failed": pytest.approx(1 / 3), "jobs": 3.0}  # job 3 had failed, and is gone even so
+
+
 def test_what_clients_see_is_told_where_there_are_clients():
     requests = Requests()
     for at in (0, 1_000_000, 2_000_000, 9_000_000):
@@ -202,7 +210,8 @@ def test_what_clients_see_is_told_where_there_are_clients():
     run = type("Run", (), {"trace": SMALL, "requests": requests, "until": 10.0})()
     told = values(run, "answered", "asks", "response", "goodput")
     assert told == {"answered": pytest.approx(2 / 3), "asks": pytest.approx(4 / 3), "response": 5.0, "goodput": 0.2}
-    seen = frames.requests(requests)
+    seen = frames.requests(run)
+    pd.testing.assert_frame_equal(seen, frames.requests(requests))
     assert list(zip(seen["started_at"], seen["asked"], strict=True)) == [(0, 1), (1, 2), (2, 1), (9, 1)]
     assert seen["response"].to_list()[:2] == [4.0, 6.0]
     assert seen["given_up_at"].notna().to_list() == [False, False, True, False]
@@ -517,7 +526,7 @@ def test_what_has_no_trace_is_refused():
             metrics.summary(wrong)
     with pytest.raises(ValueError, match="there is no run in the list"):
         metrics.summary([])
-    with pytest.raises(TypeError, match="this frame is made of Requests"):
+    with pytest.raises(TypeError, match=r"this frame is made of a Run, or of run.requests"):
         frames.requests(SMALL)
 
 
@@ -541,6 +550,13 @@ def test_a_comparison_of_unlike_things_is_refused():
 def test_what_tells_no_number_of_jobs_is_refused(how, why):
     with pytest.raises(ValueError, match=re.escape(why)):
         metrics.jobs_needed(SMALL, **how)
+
+
+def test_the_page_names_every_function_of_metrics_and_no_other():
+    page = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    table = page.split("| function | what it tells |")[1].split("\n\n")[0]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", row)}
+    assert named == {name for name in metrics.__all__ if name.islower()} - {"t_quantile"}
 
 
 def test_frames_of_metrics_can_be_put_together():

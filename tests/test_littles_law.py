@@ -119,7 +119,8 @@ def test_it_holds_in_every_named_scenario(driver: Driver, name: str) -> None:
 
 @pytest.mark.parametrize("flaw", FLAWS.values(), ids=list(FLAWS))
 def test_it_holds_also_where_a_queue_is_broken(flaw: type[Flaw]) -> None:
-    assert holds(metrics.little(simulate(flaw(), named("all_kinds", seed=3), until=600.0)))
+    with flaw() as driver:
+        assert holds(metrics.little(simulate(driver, named("all_kinds", seed=3), until=600.0)))
 
 
 @pytest.mark.parametrize("until", [10.0, 60.0, math.inf])

@@ -80,6 +80,8 @@ class Engine:
         self._turns: deque[Seat] = deque()
         self._idle: deque[Seat] = deque()
         self._due = math.inf  # seconds: before this, time alone makes no job ready
+        self._ahead = 0.0  # seconds: by how much the clock is ahead that is furthest ahead
+        self._skewed = False
         self._wake_at = math.inf
         self._free_at = 0
         self._working = False
@@ -127,6 +129,8 @@ class Engine:
         self.catch_up()
         self._turns.extend(seat for seat in self.seats if seat.holding)
         self._due = math.inf
+        self._ahead = max(0.0, *(seat.ahead for seat in self.seats))
+        self._skewed = any(seat.ahead for seat in self.seats)
         self.sit_down(self.seats)
 
     def sit_down(self, seats: Iterable[Seat]) -> None:
@@ -200,8 +204,11 @@ class Engine:
 
     def ready(self, at: float) -> None:
         """Hear that a job may be reserved from a moment on, in seconds."""
+        at -= self._ahead
         if at <= self._now / 1_000_000:
-            if self._idle:
+            if self._skewed:
+                self._wake()  # the first of them may have a clock by which it is not ready yet
+            elif self._idle:
                 self._turns.append(self._idle.popleft())
         elif at < self._due:
             self._due = at
@@ -335,6 +342,8 @@ class Engine:
         except DriverUnavailable:
             again = _ASK_AGAIN if self._poll is None else self._poll.interval
             seat.asking = self._plan(self._now + us(again), self._poll_once, seat)
+            if (lasts := self.queue.policy.retry_after) is not None:
+                self.ready(self.now + seat.ahead + lasts)  # what it has reserved, if only the reply was lost
             return
         if not found:
             self._rest(seat)
@@ -353,8 +362,8 @@ class Engine:
         """Let a worker that found nothing wait."""
         if self._poll is None:
             self._idle.append(seat)
-            if len(self._idle) == 1:
-                self._wait_for_time()
+            if len(self._idle) == 1 or seat.ahead:
+                self._wait_for_time(seat)
         elif self._poll.beat:
             self._wait_for_beat(seat)
         else:
@@ -380,26 +389,37 @@ class Engine:
             else:
                 self._turns.append(seat)
 
-    def _wait_for_time(self) -> None:
-        """Find out, for the first worker that rests, when time alone will make a job ready."""
-        due = self.queue.next_due()
-        self._due = math.inf if due is None else due
+    def _wait_for_time(self, seat: Seat) -> None:
+        """Find out when time alone will make a job ready for a worker that rests, by its own clock."""
+        due = self._next_due(seat)
+        at = math.inf if due is None else max(due - seat.ahead, (self._now + 1) / 1_000_000)
+        self._due = at if len(self._idle) == 1 else min(self._due, at)
         self._plan_wake()
+
+    def _next_due(self, seat: Seat) -> float | None:
+        """Tell when a job may be reserved by a worker's clock, also while its store has troubles."""
+        now = self._moment(seat)
+        return self.queue.driver.store.next_due(self.queue.name, now=self.now if now is None else now)
 
     def _plan_wake(self) -> None:
         if self._idle and self._due < self._wake_at:
             self._wake_at = self._due
-            self.plan(self._due, self._wake)
+            self.plan(self._due, self._wake_as_planned)
 
-    def _wake(self, _: None, __: int) -> None:
-        if self._wake_at <= self._now / 1_000_000:
+    def _wake_as_planned(self, _: None, __: int) -> None:
+        if us(self._wake_at) <= self._now:  # not one that was planned before it
             self._wake_at = math.inf
+        self._wake()
+
+    def _wake(self) -> None:
         self._turns.extend(self._idle)
         self._idle.clear()
 
     def _sleep_no_more(self, seat: Seat) -> None:
         if seat in self._idle:
             self._idle.remove(seat)
+        elif seat.held is None and self._idle:
+            self._turns.append(self._idle.popleft())  # for the job that it was woken for
 
     # -- running --
 
@@ -465,7 +485,7 @@ class Engine:
             return act()
         finally:
             if len(self.queue.trace) != before and self._working:
-                self._wake(None, 0)
+                self._wake()
 
     def _finish(self, seat: Seat, ended: Ended) -> None:
         """Settle a job whose handler has ended, once the store can answer."""

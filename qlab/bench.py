@@ -125,10 +125,6 @@ class Bench(Engine):
         else:
             self._finish(seat, seat.ended)
 
-    def _let_go(self, seat: Seat) -> None:
-        super()._let_go(seat)
-        seat.ended = None
-
     def _arrived(self, arrival: Arrival, _: int) -> None:
         self.coming -= 1
         job = self.queue.dispatch_later(arrival.name, arrival.payload, delay=arrival.delay)

@@ -43,6 +43,7 @@ class Engine:
     Attributes:
         seats: The workers' places.
         coming: How many things will still bring jobs: while there are any, a run without an end goes on.
+        awaited: How many things will still bring workers back.
         service: Tells how many microseconds an attempt takes; None for one whose handler tells it as it runs.
         ending: Tells how an attempt ends that `service` knows; None for one whose handler is to be called then.
         strike: Told which worker has `reserved` a job, or is `completing` it; whether a fault has struck it.
@@ -66,6 +67,7 @@ class Engine:
         self.clock = clock
         self.seats = [Seat(f"worker {number}") for number in range(1, workers + 1)]
         self.coming = 0
+        self.awaited = 0
         self.service: Callable[[Reservation], int | None] | None = None
         self.ending: Callable[[Reservation], Ended | None] | None = None
         self.strike: Callable[[str, Seat], bool] | None = None
@@ -157,7 +159,7 @@ class Engine:
         if self._turns:
             return True
         heap = self._heap
-        return bool(heap) and heap[0][0] <= until and (until != NEVER or self.coming > 0 or not self._is_over())
+        return bool(heap) and heap[0][0] <= until and (until != NEVER or not self._is_over(heap[0][0]))
 
     def planned(self) -> Iterable[int]:
         """Tell the moments for which something is planned, in microseconds, in no order."""
@@ -177,7 +179,7 @@ class Engine:
             self._take_turn(self._turns.popleft())
             return True
         heap = self._heap
-        if not heap or heap[0][0] > until or (until == NEVER and not self.coming and self._is_over()):
+        if not heap or heap[0][0] > until or (until == NEVER and self._is_over(heap[0][0])):
             return False
         at, serial, act, arg = heapq.heappop(heap)
         if at > self._now:
@@ -193,7 +195,7 @@ class Engine:
             if turns:
                 self._take_turn(turns.popleft())
                 continue
-            if not heap or heap[0][0] > until or (until == NEVER and not self.coming and self._is_over()):
+            if not heap or heap[0][0] > until or (until == NEVER and self._is_over(heap[0][0])):
                 return False
             at, serial, act, arg = pop(heap)
             if at > self._now:
@@ -217,8 +219,10 @@ class Engine:
     # -- what happens to workers --
 
     def crash(self, seat: Seat) -> None:
-        """Let a worker vanish with what it holds."""
+        """Let a worker vanish with what it holds; one that is gone already does nothing."""
         self.catch_up()
+        if seat.gone:
+            return
         if seat.held is not None:
             for held in (seat.held, *seat.behind):
                 self.queue.crash(held, self._moment(seat), worker=seat.name)
@@ -226,13 +230,32 @@ class Engine:
             self.record(Kind.CRASHED, seat)
         seat.behind.clear()
         self._let_go(seat)
-        self._leave(seat)
+        self.leave(seat)
+
+    def hold_still(self, seat: Seat, seconds: float) -> None:
+        """Let a worker stand still for so many seconds; one that does already, for the longer of the two."""
+        if not seat.paused:
+            self.pause(seat)
+        ends = max(seat.still_until, self.now + seconds)
+        if not seat.still:
+            self.coming += 1
+        if not seat.still or ends > seat.still_until:
+            seat.still_until = ends
+            seat.still = self.plan(ends, self._still_enough, seat)
+
+    def _still_enough(self, seat: Seat, serial: int) -> None:
+        if seat.still == serial:
+            self.resume(seat, shifted=self.now - seat.still_since)
+
+    def _still_no_more(self, seat: Seat) -> None:
+        self.coming -= seat.still != 0
+        seat.paused, seat.still = False, 0
 
     def pause(self, seat: Seat) -> None:
         """Let a worker stand still, with what it holds."""
         self.catch_up()
         self.record(Kind.PAUSED, seat)
-        seat.paused = True
+        seat.paused, seat.still_since, seat.still_until = True, self.now, self.now
         self._sleep_no_more(seat)
 
     def resume(self, seat: Seat, *, shifted: float = 0.0) -> None:
@@ -244,42 +267,63 @@ class Engine:
         """
         self.catch_up()
         self.record(Kind.RESUMED, seat, "after a crash" if seat.gone else "after a pause")
-        seat.paused = seat.gone = seat.leaving = False
-        if seat.until is not None and seat.until + shifted <= self.clock.now():
+        self._still_no_more(seat)
+        if seat.gone:
+            self._start(seat)
+        if seat.until is None:
+            if seat.holding and self._working:
+                self._turns.append(seat)
+        elif seat.until + shifted <= self.clock.now():
             self._end_step(seat, seat.planned)
-        elif seat.until is not None:
+        elif not seat.telling:
             seat.until += shifted
             seat.planned = self.plan(seat.until, self._end_step, seat)
-        elif seat.holding and self._working:
-            self._turns.append(seat)
-        self._ask_again(seat)
+        if seat.leaving:
+            self._wind_up(seat)
+        else:
+            self._ask_again(seat)
 
     def stop(self, seat: Seat) -> None:
-        """Tell a worker to stop: it takes no further job, gives back what it has not begun, and leaves."""
+        """Tell a worker to stop: it takes no further job, gives back what it has not begun, and leaves.
+
+        One that stands still hears it when it goes on.
+        """
+        self.catch_up()
         seat.leaving = True
-        self._sleep_no_more(seat)
-        for held in seat.behind:
-            self._settle(seat, held, Ended(Release()))
+        if not seat.paused:
+            self._wind_up(seat)
+
+    def _wind_up(self, seat: Seat) -> None:
+        behind = tuple(seat.behind)
         seat.behind.clear()
+        for held in behind:
+            if self.is_instant or (at := self._answered_at("release")) <= self._now:
+                self._settle(seat, held, Ended(Release()))
+            else:
+                self._plan(at, self._give_back, (seat, held))
         if seat.held is None:
-            self._leave(seat)
+            self.leave(seat)
+        else:
+            self._sleep_no_more(seat)
+
+    def _give_back(self, what: tuple[Seat, Reservation], _: int) -> None:
+        self._settle(*what, Ended(Release()))
 
     def give_back(self, seat: Seat) -> None:
-        """Let a worker release the job in its hands, half done as it is."""
+        """Let a worker release the job in its hands, half done as it is; one that is being settled stays so."""
         self.catch_up()
-        if seat.held is not None:
-            held = seat.held
-            self._let_go(seat)
-            self._settle(seat, held, Ended(Release()))
-        if seat.leaving:
-            self._leave(seat)
+        if seat.held is not None and not seat.telling:
+            self._stop_handler(seat)
+            self._finish(seat, Ended(Release()))
 
     def come_back(self, seats: Iterable[Seat]) -> None:
-        """Let workers that are gone sit down again."""
+        """Let workers that are gone sit down again, as new ones."""
         for seat in seats:
-            seat.paused = seat.gone = seat.leaving = False
-            if self._working:
-                self.sit_down([seat])
+            if seat.gone:
+                self._start(seat)
+                if self._working:
+                    self.sit_down([seat])
+            seat.leaving = False
 
     def sweep(self, seat: Seat, what: str | None) -> None:
         """Let a worker that boots make jobs ready again: those whose reservation has run out, or all."""
@@ -292,10 +336,23 @@ class Engine:
         for seat in self.seats:
             if seat.held is not None:
                 self.crash(seat)
-            seat.paused = seat.gone = seat.leaving = False
+            self._start(seat)
         self.queue.trace.record(self.clock.now(), Kind.RESTARTED, detail="process")
         self.queue = queue
         self._meet_store()
+
+    def leave(self, seat: Seat) -> None:
+        """Let a worker that holds nothing be gone."""
+        self._still_no_more(seat)
+        seat.gone = True
+        seat.asking = seat.back = 0
+        self._sleep_no_more(seat)
+
+    def _start(self, seat: Seat) -> None:
+        """Let a worker be there as a new one."""
+        self._still_no_more(seat)
+        seat.gone = seat.leaving = False
+        seat.back = seat.grace = 0
 
     def record(self, kind: Kind, seat: Seat, detail: str = "") -> None:
         """Record that something has happened to a worker, with whatever it holds."""
@@ -379,10 +436,10 @@ class Engine:
 
     def _ask_again(self, seat: Seat) -> None:
         """Let a worker that has become free ask at once, or at its next beat."""
-        if not self._working:
-            return
         if seat.leaving:
-            self._leave(seat)
+            self.leave(seat)
+        elif not self._working:
+            return
         elif seat.held is None and not (seat.paused or seat.gone or seat.asking):
             if self._poll is not None and self._poll.beat:
                 self._wait_for_beat(seat)
@@ -429,6 +486,7 @@ class Engine:
         if held is None:
             return
         takes = None if self.service is None else self.service(held)
+        seat.judged = False
         if takes is None:
             seat.steps = self.queue.steps(held, None, worker=seat.name)
             self._go_on(seat)
@@ -439,44 +497,47 @@ class Engine:
             heapq.heappush(self._heap, (at, serial, self._end_step, seat))
 
     def _end_step(self, seat: Seat, serial: int) -> None:
-        if seat.planned != serial or seat.paused:
+        if seat.planned != serial or seat.paused or seat.telling or seat.held is None:
             return
-        if seat.steps is not None:
+        if seat.ended is not None:
+            self._finish(seat, seat.ended)
+        elif seat.steps is not None:
             self._go_on(seat)
-        elif seat.held is not None and (self.strike is None or not self.strike("completing", seat)):
+        else:
             ended = None if self.ending is None else self.ending(seat.held)
-            if ended is None:
-                ended = self._heard(lambda: self._run_at_the_end(seat))
-            if self.is_instant:
-                self._finish_now(seat, ended)
+            if ended is None:  # the handler is called when its time is over, and does at its end what it does
+                seat.steps, seat.judged = self._steps.run(seat.held, None, seat.name), True
+                self._go_on(seat)
             else:
-                self._finish(seat, ended)
-
-    def _run_at_the_end(self, seat: Seat) -> Ended:
-        """Call a handler whose time is over: what it does, it does at its end."""
-        steps = self.queue.steps(seat.held, None, worker=seat.name)  # type: ignore[arg-type]  # it holds one
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                ended: Ended = stop.value
-                return ended
+                self._end(seat, ended)
 
     def _go_on(self, seat: Seat) -> None:
-        """Take the next step of a worker's handler, and settle its job at the end."""
-        steps = seat.steps
-        if steps is None:
+        """Take the next step of a worker's handler."""
+        steps, held = seat.steps, seat.held
+        if steps is None or held is None:
             return
         try:
             seconds = self._heard(lambda: next(steps))
         except StopIteration as stop:
-            ran = not isinstance(stop.value.error, AttemptsExhausted)
-            if ran and self.strike is not None and self.strike("completing", seat):
-                return
-            self._finish(seat, stop.value)
+            ended: Ended = stop.value
+            if ended.error is None and self.ending is not None and not seat.judged:
+                ended = self.ending(held) or ended
+            self._end(seat, ended)
         else:
             seat.until = self.clock.now() + seconds
             seat.planned = self.plan(seat.until, self._end_step, seat)
+
+    def _end(self, seat: Seat, ended: Ended) -> None:
+        """Let a handler have ended, unless a fault strikes before the store is told."""
+        if self.strike is not None and not isinstance(ended.error, AttemptsExhausted):
+            self._stop_handler(seat)
+            seat.ended, seat.until = ended, self.now  # for when it goes on after a pause
+            if self.strike("completing", seat):
+                return
+        if self.is_instant:
+            self._finish_now(seat, ended)
+        else:
+            self._finish(seat, ended)
 
     def _heard(self, act: Callable[[], Any]) -> Any:
         """Run a part of a handler, and let workers look for what it may have dispatched."""
@@ -489,15 +550,19 @@ class Engine:
 
     def _finish(self, seat: Seat, ended: Ended) -> None:
         """Settle a job whose handler has ended, once the store can answer."""
-        if self.is_instant:
-            self._finish_now(seat, ended)
-            return
-        verb = "complete" if ended.error is None else "release"
-        at = self._answered_at("release" if isinstance(ended.returned, Release) else verb)
+        at = self._now if self.is_instant else self._answered_at(self._verb(seat, ended))
         if at > self._now:
+            seat.telling, seat.until = True, at / 1_000_000
             seat.planned = self._plan(at, self._answered, (seat, ended))
         else:
             self._finish_now(seat, ended)
+
+    def _verb(self, seat: Seat, ended: Ended) -> str:
+        """Tell which verb settles a job."""
+        if ended.error is None or seat.held is None:
+            return "release" if isinstance(ended.returned, Release) else "complete"
+        tries = self.queue.tries_of(seat.held.job.name)
+        return "release" if tries is None or seat.held.job.attempts < tries else "fail"
 
     def _answered(self, what: tuple[Seat, Ended], serial: int) -> None:
         seat, ended = what
@@ -551,18 +616,27 @@ class Engine:
         heapq.heappush(self._heap, (at, self._serial, act, arg))
         return self._serial
 
-    def _is_over(self) -> bool:
-        busy = any(seat.held is not None and not seat.paused for seat in self.seats)
-        return not busy and self.queue.next_due() is None
+    def _is_over(self, at: int) -> bool:
+        """Tell whether nothing will ever be done before what comes next, at a moment in microseconds.
 
-    def _leave(self, seat: Seat) -> None:
-        seat.gone = True
-        seat.asking = 0
-        self._sleep_no_more(seat)
+        What happens at one moment happens whole, so that a run that is taken up there again goes on alike.
+        """
+        if self.coming > 0 or at <= self._now:
+            return False
+        if any(seat.held is not None and not seat.paused for seat in self.seats):
+            return False
+        if not self.awaited and all(seat.gone for seat in self.seats):
+            return True
+        return self._next_due(self.seats[0]) is None
 
     def _let_go(self, seat: Seat) -> None:
+        self._stop_handler(seat)
+        seat.held = seat.ended = None
+        seat.telling = False
+
+    def _stop_handler(self, seat: Seat) -> None:
         steps: Generator[float, None, Ended] | None = seat.steps
-        seat.held = seat.until = seat.steps = None
+        seat.until = seat.steps = None
         seat.planned = 0
         if steps is not None:
             steps.close()

@@ -51,7 +51,8 @@ class Incidents:
             case Drain():
                 self._together(fault.at, partial(self._drain, fault, self._seats(fault, fault.worker)), seed)
             case Restart():
-                self._together(fault.at, partial(self._restarted, fault), seed)
+                self._engine.awaited += 1
+                self._together(fault.at, partial(self._restarted, fault), seed, self._no_more_restarts)
             case Skew():
                 for seat in self._seats(fault, fault.worker):
                     seat.ahead += fault.seconds
@@ -61,35 +62,36 @@ class Incidents:
     def _each(self, fault: Fault, at: When | None, worker: int | None, act: Act, seed: str) -> None:
         """Let something happen to each of some workers, at moments of its own where chance tells them."""
         for seat in self._seats(fault, worker):
-            self._together(at, partial(self._strike_one, act, fault, seat), f"{seed} {seat.name}")
+            self._together(at, partial(act, fault, seat), f"{seed} {seat.name}")
 
-    def _together(self, at: When | None, act: Callable[[], None], seed: str) -> None:
+    def _together(
+        self, at: When | None, act: Callable[[], None], seed: str, last: Callable[[], None] = lambda: None
+    ) -> None:
         if isinstance(at, int | float):
-            self._next(iter([at]), act)
+            self._next(iter([at]), act, last)
         elif at is not None:
-            self._next(at.moments(Random(seed)), act)
+            self._next(at.moments(Random(seed)), act, last)
 
-    def _next(self, moments: Iterator[float], act: Callable[[], None]) -> None:
+    def _next(self, moments: Iterator[float], act: Callable[[], None], last: Callable[[], None]) -> None:
         moment = next(moments, None)
         if moment is not None:
-            self._engine.plan(moment, self._happen, (moments, act))
+            self._engine.plan(moment, self._happen, (moments, act, last))
+        else:
+            last()
 
-    def _happen(self, what: tuple[Iterator[float], Callable[[], None]], _: int) -> None:
-        moments, act = what
-        self._next(moments, act)
+    def _happen(self, what: tuple[Iterator[float], Callable[[], None], Callable[[], None]], _: int) -> None:
+        moments, act, last = what
+        self._next(moments, act, last)
         act()
 
     # -- what --
 
-    def _strike_one(self, act: Act, fault: Fault, seat: Seat) -> None:
-        if not seat.gone and not seat.paused:
-            act(fault, seat)
-
     def _strike(self, step: str, seat: Seat) -> bool:
         """Let the first fault strike that waits for this step of a job of this handler."""
-        name = seat.held.job.name if seat.held is not None else ""
-        waiting = self._by_handler.get((step, name))
-        if not waiting:
+        held = [] if seat.held is None else [seat.held, *(seat.behind if step == "reserved" else ())]
+        lines = (self._by_handler.get((step, each.job.name)) for each in held)
+        waiting = next(filter(None, lines), None)
+        if waiting is None:
             return False
         fault, left = waiting[0]
         waiting[0][1] = left - 1
@@ -102,57 +104,67 @@ class Incidents:
         return True
 
     def _crash(self, fault: Crash, seat: Seat) -> None:
+        if seat.gone:
+            return
         self._engine.crash(seat)
         if fault.back_after is not None:
-            self._after(fault.back_after, self._boot, (fault, seat))
+            seat.back = self._bring_back(fault.back_after, self._boot, (fault, seat))
 
-    def _boot(self, what: tuple[Crash, Seat], _: int) -> None:
+    def _boot(self, what: tuple[Crash, Seat], serial: int) -> None:
         fault, seat = what
-        if seat.gone:
+        self._engine.awaited -= 1
+        if seat.back == serial:
             self._engine.sweep(seat, fault.recover)
             self._engine.resume(seat)
 
     def _pause(self, fault: Pause, seat: Seat) -> None:
-        self._engine.pause(seat)
-        self._engine.coming += 1
-        self._after(fault.seconds, self._resume, (fault, seat))
-
-    def _resume(self, what: tuple[Pause, Seat], _: int) -> None:
-        fault, seat = what
-        self._engine.coming -= 1
-        if seat.paused and not seat.gone:
-            self._engine.resume(seat, shifted=fault.seconds)
+        if not seat.gone:
+            self._engine.hold_still(seat, fault.seconds)
 
     def _drain(self, fault: Drain, seats: list[Seat]) -> None:
         for seat in seats:
             if not seat.gone and not seat.leaving:
+                self._engine.awaited += fault.back_after is not None
+                seat.grace = self._after(fault.grace, self._grace_ended, (fault, seat))
                 self._engine.stop(seat)
-                self._after(fault.grace, self._grace_ended, (fault, seat, seat.held))
 
-    def _grace_ended(self, what: tuple[Drain, Seat, Any], _: int) -> None:
-        fault, seat, held = what
-        if held is not None and seat.held is held:
-            if fault.then == "release":
-                self._engine.give_back(seat)
-            else:
-                self._engine.crash(seat)
+    def _grace_ended(self, what: tuple[Drain, Seat], serial: int) -> None:
+        fault, seat = what
+        self._engine.awaited -= fault.back_after is not None
+        if seat.grace != serial:
+            return
+        if fault.then == "leave" or seat.paused:  # who stands still gives nothing back
+            self._engine.crash(seat)
+        elif not seat.gone:
+            self._engine.give_back(seat)
         if fault.back_after is not None:
-            self._after(fault.back_after, self._come_back, [seat])
+            seat.back = self._bring_back(fault.back_after, self._come_back, seat)
 
     def _restarted(self, fault: Restart) -> None:
         self._restart(fault)
         if fault.what == "process":
             for seat in self._engine.seats:
-                seat.gone = True
-            self._after(fault.back_after, self._come_back, self._engine.seats)
+                self._engine.leave(seat)
+            for seat in self._engine.seats:
+                seat.back = self._bring_back(fault.back_after, self._come_back, seat)
 
-    def _come_back(self, seats: list[Seat], _: int) -> None:
-        self._engine.come_back(seats)
+    def _no_more_restarts(self) -> None:
+        self._engine.awaited -= 1
+
+    def _come_back(self, seat: Seat, serial: int) -> None:
+        self._engine.awaited -= 1
+        if seat.back == serial:
+            self._engine.come_back([seat])
 
     # -- small things --
 
-    def _after(self, seconds: float, act: Callable[[Any, int], object], what: Any) -> None:
-        self._engine.plan(self._engine.clock.now() + seconds, act, what)
+    def _bring_back(self, seconds: float, act: Callable[[Any, int], object], what: Any) -> int:
+        """Plan what may bring a worker back; it says so when it has happened."""
+        self._engine.awaited += 1
+        return self._after(seconds, act, what)
+
+    def _after(self, seconds: float, act: Callable[[Any, int], object], what: Any) -> int:
+        return self._engine.plan(self._engine.clock.now() + seconds, act, what)
 
     def _seats(self, fault: Fault, worker: int | None) -> list[Seat]:
         if worker is None:

@@ -24,7 +24,15 @@ class Seat:
         planned: The serial number of what is planned for the job in its hands; 0 for nothing.
         asking: The serial number of its next poll; 0 where none is planned.
         beat: The first moment at which it asks, in microseconds, where it asks at a beat.
-        ended: How its handler ended, where it was moved by hand and the store is not told yet.
+        ended: How its handler ended, where the store is not told yet.
+        steps: Its handler as a generator; None where only the time goes by that it takes.
+        telling: Whether the store is being told how its handler ended.
+        judged: Whether chance has had its say on how its handler ends.
+        still: The serial number of the end of its pause; 0 where none is planned.
+        still_since: Since when it stands still, in seconds.
+        still_until: Until when it stands still, in seconds, where that is planned.
+        back: The serial number of its return; 0 where none is planned.
+        grace: The serial number of the end of the grace that it was given when it was told to stop; 0 for none.
     """
 
     name: str
@@ -40,6 +48,13 @@ class Seat:
     beat: int = 0
     ended: Ended | None = field(default=None, repr=False)
     steps: Generator[float, None, Ended] | None = field(default=None, repr=False)
+    telling: bool = False
+    judged: bool = False
+    still: int = 0
+    still_since: float = 0.0
+    still_until: float = 0.0
+    back: int = 0
+    grace: int = 0
 
     @property
     def free(self) -> bool:
@@ -49,4 +64,4 @@ class Seat:
     @property
     def holding(self) -> bool:
         """Whether it could begin to run the job that it holds."""
-        return self.held is not None and self.until is None and self.steps is None and not self.paused
+        return self.held is not None and self.until is None and not (self.steps or self.paused or self.telling)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from qlab.clock import NEVER, SimulatedClock, us
+from qlab.clock import NEVER, SimulatedClock, duration, us
 from qlab.cost import Cost
 from qlab.drivers.troubled import Troubled
 from qlab.engine import Engine
@@ -105,6 +105,7 @@ class Simulation:
                 self._tell(told, until)
         if until != math.inf and not stopped:
             engine.clock.advance_to(max(engine.clock.now(), until))
+            engine.catch_up()
         return bool(stopped)
 
     # -- what a branch may change --
@@ -114,14 +115,12 @@ class Simulation:
         self._arrive(Arrival(self.now, name, payload, delay), 0, planned=False)
 
     def crash(self, worker: int) -> None:
-        """Let a worker vanish, by its number from 1, with what it holds."""
+        """Let a worker vanish for good, by its number from 1, with what it holds."""
         self._engine.crash(self._seat(worker))
 
     def pause(self, worker: int, seconds: float) -> None:
         """Let a worker stand still for so many seconds."""
-        seat = self._seat(worker)
-        self._engine.pause(seat)
-        self._engine.plan(self.now + seconds, lambda *_: self._engine.resume(seat, shifted=seconds))
+        self._engine.hold_still(self._seat(worker), duration(seconds, "seconds"))
 
     def stop(self, worker: int) -> None:
         """Tell a worker to stop: it finishes what it holds and takes no further job."""
@@ -136,7 +135,10 @@ class Simulation:
     def _seat(self, worker: int) -> Seat:
         if isinstance(worker, bool) or not isinstance(worker, int) or not 1 <= worker <= len(self._engine.seats):
             raise ValueError(f"worker is {worker!r}: there are 1 to {len(self._engine.seats)}")
-        return self._engine.seats[worker - 1]
+        seat = self._engine.seats[worker - 1]
+        if seat.gone:
+            raise ValueError(f"{seat.name} is gone at {self.now:g} s: it has crashed, or was told to stop")
+        return seat
 
     def _arrive(self, arrival: Arrival, _: int, *, planned: bool = True) -> None:
         self._engine.coming -= planned

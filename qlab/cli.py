@@ -4,21 +4,21 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from qlab import __version__
+from qlab.bench_command import bench
 from qlab.calibrate_command import calibrate
 from qlab.doctor_command import doctor
 from qlab.errors import QlabError
-from qlab.escape import printable, shortened, without_password
+from qlab.escape import printable, without_password
 from qlab.explore_command import explore
 from qlab.failed_commands import failed, forget, retry
-from qlab.store_commands import clear, counts, example, is_number, jobs, print_lines, recover
+from qlab.store_commands import clear, counts, example, is_number, jobs, print_lines, progress_bar, recover
 from qlab.work_command import work
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def compare(ctx: click.Context, /, drivers: tuple[str, ...], out: Path, **option
 
         logging.getLogger("qlab").addHandler(logging.NullHandler())  # the jobs that fail in the scenario are meant to
         report.check_folder(out)
-        with _progress_bar() as progress:
+        with progress_bar() as progress:
             compared = comparison.compare(drivers or None, progress=progress, **options)
         page = comparison_report.write(compared, out, command=_again(ctx))
     except KeyboardInterrupt:
@@ -120,21 +120,6 @@ def compare(ctx: click.Context, /, drivers: tuple[str, ...], out: Path, **option
         ctx.exit(_STOPPED)
     print_lines(_compared(compared.tables(), [*comparison_report.answer(compared), *_not_measured(compared)]))
     print_lines([f"report: {page}"])
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[float, str], None]]:
-    from tqdm import tqdm
-
-    bar_format = "{percentage:3.0f}% |{bar}| {elapsed} {desc}"
-    # nrows, because a terminal in a container may say that it has none; disable=None shows it only at a terminal.
-    with tqdm(total=1.0, bar_format=bar_format, ncols=78, nrows=20, leave=False, disable=None) as bar:
-
-        def progress(done: float, what: str) -> None:
-            bar.n = min(done, 1.0)
-            bar.set_description_str(shortened(what, 22).ljust(22))
-
-        yield progress
 
 
 def _compared(tables: "Iterable[tuple[str, DataFrame]]", answer: Iterable[str]) -> Iterator[str]:
@@ -171,6 +156,7 @@ def _word(value: object) -> str:
     return without_password(str(value))
 
 
+main.add_command(bench)
 main.add_command(calibrate)
 
 # -- queues --

@@ -66,6 +66,22 @@ def print_lines(lines: Iterable[str]) -> None:
         click.echo(printable(line))
 
 
+@contextmanager
+def progress_bar() -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on a terminal: what is yielded takes the share that is done, and what comes next."""
+    from tqdm import tqdm
+
+    bar_format = "{percentage:3.0f}% |{bar}| {elapsed} {desc}"
+    # nrows, because a terminal in a container may say that it has none; disable=None shows it only at a terminal.
+    with tqdm(total=1.0, bar_format=bar_format, ncols=78, nrows=20, leave=False, disable=None) as bar:
+
+        def progress(done: float, what: str) -> None:
+            bar.n = min(done, 1.0)
+            bar.set_description_str(shortened(what, 22).ljust(22))
+
+        yield progress
+
+
 # -- which queue --
 
 

@@ -1,0 +1,51 @@
+"""`qlab bench`: how fast qlab is on this machine, as ratios."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from qlab.store_commands import example, print_lines, progress_bar
+
+if TYPE_CHECKING:
+    from qlab.benchmarks import Report
+
+
+@click.command(epilog=example("qlab bench simulate sqlite", "qlab bench --runs 9 --json figures.json"))
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--jobs", type=click.IntRange(100), default=100_000, show_default=True, help="How many jobs.")
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often each is measured.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write machine, versions, settings and every run into this file, too.",
+)
+def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> None:
+    """Measure how fast simulating, its trace and its stores are here.
+
+    Each figure is the median of some runs, with its range. A ratio is made of two things that are measured in turn, so
+    it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
+    some: simulate, growth, sqlite, trace.
+    """
+    from qlab import benchmarks
+
+    if file is not None:
+        file.touch()  # before minutes of measuring, if it cannot be written
+    with progress_bar() as progress:
+        report = benchmarks.measure(names, jobs=jobs, runs=runs, progress=progress)
+    print_lines(_lines(report))
+    if file is not None:
+        file.write_text(report.json() + "\n", encoding="utf-8")
+        print_lines(["", f"written: {file}"])
+
+
+def _lines(report: "Report") -> Iterator[str]:
+    from qlab import terminal
+
+    rows = [each.row() for each in report.measured]
+    yield from terminal.table(list(rows[0]), [list(row.values()) for row in rows])
+    yield ""
+    settings = ", ".join(f"{name} {value:,}" for name, value in report.settings.items())
+    yield from terminal.paragraph("; ".join([*(f"{k} {v}" for k, v in report.machine.items()), settings]))

@@ -23,6 +23,7 @@ from qlab.errors import (
     UnusableStore,
 )
 from qlab.escape import error_text, shortened, traceback_text
+from qlab.forks import generation
 from qlab.interrupts import let_through
 from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
 from qlab.log import fields, log, tell_each
@@ -120,6 +121,8 @@ class Steps:
     def take(self, limit: int, now: float | None, worker: str, tell_missed: bool = True) -> list[Reservation]:
         """Reserve at most so many jobs at once."""
         moment = self.clock.now() if now is None else self._at(now)
+        if moment - moment:  # NaN, which is what it is where the moment is NaN or infinite
+            self._at(moment)
         if self._hear is not None:
             self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
@@ -163,6 +166,8 @@ class Steps:
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
         moment = self.clock.now() if now is None else self._at(now)
+        if moment - moment:  # NaN, which is what it is where the moment is NaN or infinite
+            self._at(moment)
         if self._hear is not None:
             self.introduce(worker, moment)
         id, _, _, name, _, attempts, _, _, _ = held.job
@@ -230,14 +235,14 @@ class Steps:
 
     def _as(self, now: float | None, worker: str, act: Callable[[], Result]) -> Result:
         """Let a part of a handler run; what it asks for is done at its moment and in its worker's name."""
-        running, process = self._running, os.getpid()
+        running, process = self._running, generation()
         before = getattr(running, "now", None), getattr(running, "worker", "")
         running.now, running.worker = now, worker
         try:
             acted = act()
         finally:
             running.now, running.worker = before
-        if os.getpid() != process:
+        if generation() != process:
             _end_child(acted)
         return acted
 

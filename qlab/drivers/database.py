@@ -17,6 +17,7 @@ from qlab.drivers.sqlite_errors import is_busy, meaning
 from qlab.drivers.statements import sql
 from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, QueueClosed, UnusableStore
 from qlab.escape import shortened
+from qlab.forks import generation
 
 OLDEST = (3, 37, 0)
 """The first SQLite that has STRICT tables."""
@@ -72,7 +73,7 @@ class Database:
         self._local = threading.local()
         self._opened: dict[threading.Thread, Seat] = {}
         self._guard = threading.RLock()
-        self._pid = os.getpid()
+        self._process = generation()
         self._closed = False
         self._shared: Seat | None = None
         if self.path == MEMORY:
@@ -90,7 +91,12 @@ class Database:
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
-        return self.use(lambda connection: self.execute(connection, verb, sql(verb, self._folder)[which], values))
+        text = sql(verb, self._folder)[which]
+        while True:  # as `use`, which would need a function
+            seat = self._seat()
+            with seat.lock:
+                if seat.connection is not None:
+                    return self.execute(seat.connection, verb, text, values)
 
     def transact(self, act: Callable[["Transaction"], Result]) -> Result:
         """Hold the write lock for several statements: all of them happen, or none.
@@ -152,7 +158,7 @@ class Database:
     def close(self) -> None:
         """Close every connection of this process; closing twice is harmless."""
         self._closed = True
-        if os.getpid() != self._pid:
+        if generation() != self._process:
             return
         with self._guard:
             for seat in [*self._opened.values(), *filter(None, [self._shared])]:
@@ -215,7 +221,7 @@ class Database:
     def _seat(self) -> Seat:
         if self._closed:
             raise QueueClosed
-        if self._pid != os.getpid():
+        if self._process != generation():
             self._forget_inherited()
         seat: Seat | None = self._shared or getattr(self._local, "seat", None)
         if seat is None or seat.connection is None:
@@ -236,7 +242,7 @@ class Database:
         self._opened = {}
         self._local = threading.local()
         self._guard = threading.RLock()
-        self._pid = os.getpid()
+        self._process = generation()
 
     def _open(self) -> Seat:
         if self.path != MEMORY:

@@ -233,29 +233,27 @@ class SqliteDriver(Driver):
         rows = source.run("reserve", values)
         if len(rows) > 1:
             rows.sort()
-        at, until = from_us(moment), from_us(deadline)
+        at, until = moment / 1_000_000, from_us(deadline)
         return [
-            Reservation(
-                Job(id, uid, queue, name, body, attempts, from_us(dispatched_at), until, at),
-                f"{token}-{id}",
-                from_us(since),
-                bool(ran_out),
-            )
+            Reservation._make((
+                Job._make((id, uid, queue, name, body, attempts, dispatched_at / 1_000_000, until, at)),
+                f"{token}-{id}", since / 1_000_000, bool(ran_out),
+            ))
             for since, _, ran_out, id, uid, name, body, attempts, dispatched_at in rows
-        ]
+        ]  # fmt: skip
 
 
 def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:
     available_at = max(now, us(job.available_at))
-    new = Job(0, job.uid, queue, job.name, job.body, 0, from_us(now), from_us(available_at))
     values: dict[str, Any] = {
         "uid": job.uid, "queue": queue, "name": job.name, "payload": job.body,
         "now": now, "available_at": available_at, "seq": seq,
     }  # fmt: skip
-    if resent and transaction.run("push", values, which=3):
-        return new
-    rows = transaction.run("push", values, which=1)
-    return new._replace(id=rows[0][0]) if rows else _job(transaction.run("push", values, which=2)[0])
+    failed = resent and transaction.run("push", values, which=3)
+    rows = [[0]] if failed else transaction.run("push", values, which=1)
+    if not rows:
+        return _job(transaction.run("push", values, which=2)[0])
+    return Job(rows[0][0], job.uid, queue, job.name, job.body, 0, from_us(now), from_us(available_at))
 
 
 def _fence(reservation: Reservation) -> dict[str, Any]:

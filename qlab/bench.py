@@ -11,6 +11,7 @@ from qlab.job import Reservation
 from qlab.outcome import Outcome
 from qlab.scenario import Arrival
 from qlab.seat import Seat
+from qlab.steps import Ended
 
 
 class Bench(Engine):
@@ -26,8 +27,6 @@ class Bench(Engine):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.outcomes: list[Outcome] = []
-        outcomes = self.outcomes
-        self.settled = lambda _, outcome: outcomes.append(outcome)
         self.marks = array("q")
 
     def arrive(self, arrival: Arrival) -> None:
@@ -124,6 +123,13 @@ class Bench(Engine):
             super()._begin(seat)
         else:
             self._finish(seat, seat.ended)
+
+    def _complete(self, seat: Seat, held: Reservation) -> None:  # noqa: ARG002 - here every outcome is told
+        self._end(seat, Ended())
+
+    def _hear(self, held: Reservation, outcome: Outcome) -> None:
+        super()._hear(held, outcome)
+        self.outcomes.append(outcome)
 
     def _arrived(self, arrival: Arrival, _: int) -> None:
         self.coming -= 1

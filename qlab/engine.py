@@ -48,6 +48,8 @@ class Engine:
         ending: Tells how an attempt ends that `service` knows; None for one whose handler is to be called then.
         strike: Told which worker has `reserved` a job, or is `completing` it; whether a fault has struck it.
         settled: Told how each job was settled.
+        done: Told which job is done, instead, where every attempt ends so and nothing else is to be told: then each
+            costs less.
         is_instant: Whether the store always answers at once, and free of charge.
     """
 
@@ -72,6 +74,7 @@ class Engine:
         self.ending: Callable[[Reservation], Ended | None] | None = None
         self.strike: Callable[[str, Seat], bool] | None = None
         self.settled: Callable[[Reservation, Outcome], object] | None = None
+        self.done: Callable[[Reservation], object] | None = None
         self._poll = Poll(poll) if isinstance(poll, int | float) else poll
         self._batch = batch
         self._cost = cost
@@ -81,6 +84,7 @@ class Engine:
         self._now = us(clock.now())
         self._turns: deque[Seat] = deque()
         self._idle: deque[Seat] = deque()
+        self._is_unsure = True
         self._due = math.inf  # seconds: before this, time alone makes no job ready
         self._ahead = 0.0  # seconds: by how much the clock is ahead that is furthest ahead
         self._skewed = False
@@ -130,7 +134,7 @@ class Engine:
         self._working = True
         self.catch_up()
         self._turns.extend(seat for seat in self.seats if seat.holding)
-        self._due = math.inf
+        self._due, self._is_unsure = math.inf, True
         self._ahead = max(0.0, *(seat.ahead for seat in self.seats))
         self._skewed = any(seat.ahead for seat in self.seats)
         self.sit_down(self.seats)
@@ -179,7 +183,7 @@ class Engine:
             self._take_turn(self._turns.popleft())
             return True
         heap = self._heap
-        if not heap or heap[0][0] > until or (until == NEVER and self._is_over(heap[0][0])):
+        if not heap or heap[0][0] > until or (until == NEVER and self.coming <= 0 and self._is_over(heap[0][0])):
             return False
         at, serial, act, arg = heapq.heappop(heap)
         if at > self._now:
@@ -195,7 +199,7 @@ class Engine:
             if turns:
                 self._take_turn(turns.popleft())
                 continue
-            if not heap or heap[0][0] > until or (until == NEVER and self._is_over(heap[0][0])):
+            if not heap or heap[0][0] > until or (until == NEVER and self.coming <= 0 and self._is_over(heap[0][0])):
                 return False
             at, serial, act, arg = pop(heap)
             if at > self._now:
@@ -203,6 +207,16 @@ class Engine:
                 jump(at)
             act(arg, serial)
         return True
+
+    def is_there(self) -> None:
+        """Hear that a job may be reserved now."""
+        if self._idle and not self._skewed:
+            if self._turns or not self.is_instant:
+                self._turns.append(self._idle.popleft())
+            else:
+                self._reserve(self._idle.popleft())
+        elif self._skewed:
+            self.ready(self._now / 1_000_000)
 
     def ready(self, at: float) -> None:
         """Hear that a job may be reserved from a moment on, in seconds."""
@@ -419,8 +433,10 @@ class Engine:
         """Let a worker that found nothing wait."""
         if self._poll is None:
             self._idle.append(seat)
-            if len(self._idle) == 1 or seat.ahead:
+            if self._is_unsure or self._skewed:
                 self._wait_for_time(seat)
+            elif self._due < self._wake_at:
+                self._plan_wake()
         elif self._poll.beat:
             self._wait_for_beat(seat)
         else:
@@ -451,6 +467,7 @@ class Engine:
         due = self._next_due(seat)
         at = math.inf if due is None else max(due - seat.ahead, (self._now + 1) / 1_000_000)
         self._due = at if len(self._idle) == 1 else min(self._due, at)
+        self._is_unsure = False
         self._plan_wake()
 
     def _next_due(self, seat: Seat) -> float | None:
@@ -469,6 +486,7 @@ class Engine:
         self._wake()
 
     def _wake(self) -> None:
+        self._is_unsure = True
         self._turns.extend(self._idle)
         self._idle.clear()
 
@@ -497,19 +515,39 @@ class Engine:
             heapq.heappush(self._heap, (at, serial, self._end_step, seat))
 
     def _end_step(self, seat: Seat, serial: int) -> None:
-        if seat.planned != serial or seat.paused or seat.telling or seat.held is None:
+        held = seat.held
+        if seat.planned != serial or seat.paused or seat.telling or held is None:
             return
-        if seat.ended is not None:
+        if self.done is not None and seat.steps is None and not seat.ahead and self.is_instant and self.strike is None:
+            self._complete(seat, held)
+        elif seat.ended is not None:
             self._finish(seat, seat.ended)
         elif seat.steps is not None:
             self._go_on(seat)
         else:
-            ended = None if self.ending is None else self.ending(seat.held)
+            ended = None if self.ending is None else self.ending(held)
             if ended is None:  # the handler is called when its time is over, and does at its end what it does
-                seat.steps, seat.judged = self._steps.run(seat.held, None, seat.name), True
+                seat.steps, seat.judged = self._steps.run(held, None, seat.name), True
                 self._go_on(seat)
             else:
                 self._end(seat, ended)
+
+    def _complete(self, seat: Seat, held: Reservation) -> None:
+        """Let a worker complete its job and ask for the next: what happens most, in the fewest calls."""
+        seat.held = seat.until = None
+        seat.planned = 0
+        outcome = self._steps.complete(held, seat.name)
+        if outcome is None:
+            self.done(held)  # type: ignore[misc]  # it was looked for
+        else:
+            self._hear(held, outcome)
+        if seat.behind:
+            seat.held = seat.behind.popleft()
+            self._turns.append(seat)
+        elif self._turns or seat.leaving or self._poll is not None or not self._working:
+            self._ask_again(seat)
+        else:
+            self._reserve(seat)
 
     def _go_on(self, seat: Seat) -> None:
         """Take the next step of a worker's handler."""
@@ -585,6 +623,9 @@ class Engine:
         outcome = self._steps.settle(held, ended, self._moment(seat) if seat.ahead else None, seat.name)
         if isinstance(outcome, _WAITS):
             self.ready(outcome.available_at)
+        self._hear(held, outcome)
+
+    def _hear(self, held: Reservation, outcome: Outcome) -> None:
         if self.settled is not None:
             self.settled(held, outcome)
 

@@ -107,6 +107,9 @@ class Feed:
             self._tries[name] = self._queue.tries_of(name)
             self._dispatch[name] = self._queue.dispatcher(name)
         self._failures = self._streams.of("failures")
+        workload, always = self._workload, not self._called and not any(self._fails.values())
+        self._engine.done = self._done if always else None
+        self._is_open = workload.clients is None and workload.capacity is None
 
     # -- arrivals --
 
@@ -136,8 +139,25 @@ class Feed:
 
     def _arrive(self, moments: Iterator[float], serial: int) -> None:
         self._next(moments)
-        self._engine.coming += 1
-        self._come(self._plain[self._names()], serial)
+        name = self._names()
+        if self._is_open and self._engine.is_instant:
+            self._dispatch_now(name)
+        else:
+            self._engine.coming += 1
+            self._come(self._plain[name], serial)
+
+    def _dispatch_now(self, name: str) -> None:
+        """Dispatch a job to a store that always answers: what happens most, in the fewest calls."""
+        now = self._engine.now
+        try:
+            id = self._dispatch[name](now, now)[0]
+        except DriverUnavailable:
+            self._engine.coming += 1
+            self._engine.plan(now + _AGAIN, self._come, self._plain[name])
+            return
+        if (sampler := self._first.get(name)) is not None:
+            self._service[id] = sampler()
+        self._engine.is_there()
 
     def _come(self, job: RecordedJob, _: int) -> None:
         """Let a job come, or a client with a request for one; it comes again where the store does not answer."""
@@ -229,7 +249,9 @@ class Feed:
 
     def _takes(self, held: Reservation) -> int | None:
         """Tell how many microseconds an attempt takes; None where its handler tells it, or none is to be run."""
-        job = held.job
+        job = held[0]
+        if job[5] == 1 and (first := self._service.get(job[0])) is not None:
+            return first
         again = self._again.get(job.name)
         tries = self._tries.get(job.name)
         if again is None or (tries is not None and job.attempts > tries):
@@ -252,13 +274,17 @@ class Feed:
         return None if name in self._called or name not in self._fails else _DONE
 
     def _settled(self, held: Reservation, outcome: Outcome) -> None:
-        if not isinstance(outcome, _ENDS):
-            return
-        job = held.job.id
+        if isinstance(outcome, Completed):
+            self._done(held)
+        elif isinstance(outcome, Failed):
+            self._done(held, done=False)
+
+    def _done(self, held: Reservation, done: bool = True) -> None:
+        job = held[0][0]
         self._depth -= 1
         self._service.pop(job, None)
         if self._clients:
-            self._answer(job, isinstance(outcome, Completed))
+            self._answer(job, done)
         if self._thinking and (client := self._thinking.pop(job, None)) is not None:
             self._let_think(client)
 

@@ -149,13 +149,11 @@ def scaled(patch: pytest.MonkeyPatch, change: Callable[[int], int]) -> None:
 def hidden_poll(patch: pytest.MonkeyPatch, seconds: float) -> None:
     ready = Engine.ready
 
-    def late(self: Engine, at: float) -> None:
-        if at <= self.now and self._idle:
+    def late(self: Engine) -> None:
+        if self._idle:
             self.plan(self.now + seconds, lambda *_: ready(self, self.now))
-        else:
-            ready(self, at)
 
-    patch.setattr(Engine, "ready", late)
+    patch.setattr(Engine, "is_there", late)
 
 
 def one_stream(patch: pytest.MonkeyPatch) -> None:
@@ -189,13 +187,13 @@ def seldom(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_worker(patch: pytest.MonkeyPatch) -> None:
     """Each job is one worker's, whoever else is free."""
-    ready = Engine.ready
+    is_there = Engine.is_there
 
-    def mine_only(self: Engine, at: float) -> None:
+    def mine_only(self: Engine) -> None:
         if len(self.seats) == 1 or len(self.queue.trace) % 4:
-            ready(self, at)
+            is_there(self)
 
-    patch.setattr(Engine, "ready", mine_only)
+    patch.setattr(Engine, "is_there", mine_only)
 
 
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], object], type[MemoryDriver], set[str], set[str]]] = {

@@ -27,8 +27,8 @@ from qlab.trace import Kind, Trace
 WHAT = ("return", "raise", "raise once", "exit", "release", "extend", "dispatch", "progress", "spend")
 HANDLERS = ("usual", "once", "patient")
 
-OF_REAL_TIME = {Kind.BLOCKED, Kind.PAUSED, Kind.RESUMED, Kind.RESTARTED, Kind.LOST}
-"""What happens only to workers and stores that are processes."""
+OF_REAL_TIME = {Kind.BLOCKED, Kind.PAUSED, Kind.RESUMED, Kind.RESTARTED, Kind.LOST, Kind.REJECTED}
+"""What happens only to workers and stores that are processes, and before a system that is full."""
 
 whats = st.sampled_from(WHAT)
 handlers = st.sampled_from(HANDLERS)

@@ -1,9 +1,11 @@
 """One queue of the memory driver: its rows, and the line in which they wait.
 
-A row is replaced and never changed, and its place in the line is the row itself: a place whose row was replaced since
-is nobody's, and is skipped. So a Ctrl-C finds a job before or after: the new row is first put in the line, where it
-harms nobody, and then takes the old one's place in one statement without a call. Or in one whose only call is the last
-thing it does, and is C's: Python looks for signals after it.
+A row is replaced and never changed, and its place in a line is the row itself: a place whose row was replaced since
+is nobody's, and is skipped. So a Ctrl-C finds a job before or after: the new row is first put in a line, where it harms
+nobody, and then takes the old one's place in one statement without a call.
+
+Nearly all jobs become ready in the order in which they are pushed, and are reserved for one span of time: such rows
+stand in two plain lines, at whose ends they are put and taken. Only what is out of order goes into a heap.
 """
 
 import heapq
@@ -53,7 +55,9 @@ class MemoryQueue:
     Attributes:
         rows: What is stored, by id.
         uids: The ids by uid.
-        heap: The line: rows by the moment from which they may be reserved.
+        ready: Rows that wait and were due when they came, in order.
+        reserved: Rows that are reserved, in order.
+        heap: All other rows.
         failing: The failures that wait for their rows, by uid.
         retried: The notes of rows that were retried.
         tokens: How many jobs became ready since somebody last found none.
@@ -67,6 +71,8 @@ class MemoryQueue:
     def __init__(self, lock: "threading.RLock") -> None:
         self.rows: dict[int, Row] = {}
         self.uids: dict[str, int] = {}
+        self.ready: deque[Row] = deque()
+        self.reserved: deque[Row] = deque()
         self.heap: list[Row] = []
         self.failing: dict[str, Failing] = {}
         self.retried: set[str] = set()
@@ -95,10 +101,7 @@ class MemoryQueue:
             return job
         self._last_id, self._last_seq = id, self._last_seq + 1
         row = _new(Row, (available_at, self._last_seq, 0, job, None, self.lists and available_at <= now))
-        if self.lists:
-            self.enter(row)
-        else:
-            heapq.heappush(self.heap, row)
+        self.enter(row, now)
         self.rows[id], self.uids[uid] = row, id
         if available_at <= now and self.tokens < AT_ONCE:
             self.tokens += 1
@@ -108,23 +111,24 @@ class MemoryQueue:
 
     def take_one(self, now: int, deadline: int, tokens: Tokens, queue: str) -> Reservation | None:
         """Reserve the row that is due first; times in microseconds."""
-        heap, rows = self.heap, self.rows
-        while heap and heap[0][0] <= now:
-            row = heap[0]
-            available_at, seq, turn, job, _, _ = row
-            id, uid, _, name, body, attempts, dispatched_at, _, held_at = job
-            if rows.get(id) is not row:
-                heapq.heappop(heap)
-                continue
-            token = tokens.next()
-            until = math.inf if deadline >= NEVER else deadline / 1_000_000
-            taken = _new(Job, (id, uid, queue, name, body, attempts + 1, dispatched_at, until, now / 1_000_000))
-            held = _new(Reservation, (taken, token, available_at / 1_000_000, held_at is not None))
-            fresh = _new(Row, (deadline, seq, turn + 1, taken, token, False))
-            rows[id] = fresh  # no signal is looked for between this line and the end of the next
-            _ = heapq.heapreplace(heap, fresh) if deadline < NEVER else heapq.heappop(heap)
-            return held
-        return None
+        line = self._first_line(now)
+        if not line or line[0][0] > now:
+            return None
+        row = line[0]
+        available_at, seq, turn, job, _, _ = row
+        id, uid, _, name, body, attempts, dispatched_at, _, held_at = job
+        token = tokens.next()
+        until = math.inf if deadline >= NEVER else deadline / 1_000_000
+        taken = _new(Job, (id, uid, queue, name, body, attempts + 1, dispatched_at, until, now / 1_000_000))
+        reservation = _new(Reservation, (taken, token, available_at / 1_000_000, held_at is not None))
+        fresh = _new(Row, (deadline, seq, turn + 1, taken, token, False))
+        self.enter(fresh, None)
+        self.rows[id] = fresh
+        if line is self.heap:
+            heapq.heappop(self.heap)
+        else:
+            line.popleft()  # type: ignore[union-attr]  # it is no list
+        return reservation
 
     def take(self, now: int, deadline: int, limit: int, tokens: Tokens, queue: str) -> list[Reservation]:
         """Reserve at most so many rows; times in microseconds."""
@@ -156,7 +160,7 @@ class MemoryQueue:
         listed = self.lists and now is not None and available_at <= now
         job = job._replace(available_at=math.inf if available_at >= NEVER else available_at / 1_000_000)
         fresh = Row(available_at, seq, row.turn + 1, job, token, listed)
-        self.enter(fresh)
+        self.enter(fresh, now)
         self.rows[job.id] = fresh
         return job
 
@@ -177,22 +181,50 @@ class MemoryQueue:
     def clear(self) -> int:
         """Forget every row, and say how many there were."""
         cleared = len(self.rows)
-        self.rows, self.uids, self.heap, self.tokens = {}, {}, [], 0
+        ready, reserved = deque[Row](), deque[Row]()
+        self.rows, self.uids, self.ready, self.reserved, self.heap, self.tokens = {}, {}, ready, reserved, [], 0
         return cleared
 
-    # -- the line --
+    # -- the lines --
 
-    def enter(self, row: Row) -> None:
-        """Put a row in the line; one that will never be due has no place there."""
-        if row[0] < NEVER:
+    def enter(self, row: Row, now: int | None) -> None:
+        """Put a row in a line; one that will never be due has no place in any.
+
+        Args:
+            row: The row.
+            now: The moment, in microseconds; None where it is reserved.
+        """
+        at = row[0]
+        line = self.reserved if now is None else self.ready
+        if at >= NEVER:
+            return
+        if (now is None or at <= now) and (not line or line[-1] < row):
+            line.append(row)
+        else:
             heapq.heappush(self.heap, row)
 
     def first(self, now: int) -> int:
         """Tell from when on there is a row to reserve, in microseconds; `NEVER` where there is none."""
-        heap = self.heap
-        while heap and self.rows.get(heap[0].job.id) is not heap[0]:
-            heapq.heappop(heap)
-        return heap[0].available_at if heap else NEVER
+        line = self._first_line(NEVER)
+        return line[0][0] if line else NEVER
+
+    def _first_line(self, now: int) -> "deque[Row] | list[Row]":
+        """Drop what is stale at the heads of the lines, and tell whose head is first of those that are due."""
+        ready, held, heap, get = self.ready, self.reserved, self.heap, self.rows.get
+        while ready and get(ready[0][3][0]) is not ready[0]:
+            ready.popleft()
+        line: deque[Row] | list[Row] = ready
+        if held and held[0][0] <= now:
+            while held and get(held[0][3][0]) is not held[0]:
+                held.popleft()
+            if held and (not line or held[0] < line[0]):
+                line = held
+        if heap and heap[0][0] <= now:
+            while heap and get(heap[0][3][0]) is not heap[0]:
+                heapq.heappop(heap)
+            if heap and (not line or heap[0] < line[0]):
+                line = heap
+        return line
 
     def _awaken(self) -> None:
         with suppress(RuntimeError):  # a parent's lock: who waited there is not in its forked child
@@ -230,14 +262,15 @@ class ListedQueue(MemoryQueue):
 
     def clear(self) -> int:
         cleared = len(self.rows)
-        self.rows, self.uids, self.heap, self.list, self.tokens = {}, {}, [], deque(), 0
+        listed = deque[Row]()
+        self.rows, self.uids, self.heap, self.list, self.tokens = {}, {}, [], listed, 0
         return cleared
 
-    def enter(self, row: Row) -> None:
+    def enter(self, row: Row, now: int | None) -> None:
         if row.listed:
             self.list.append(row)
-        else:
-            super().enter(row)
+        elif row[0] < NEVER:
+            heapq.heappush(self.heap, row)
 
     def first(self, now: int) -> int:
         return now if any(self.rows.get(row.job.id) is row for row in self.list) else super().first(now)

@@ -132,6 +132,4 @@ class Bench(Engine):
         self.outcomes.append(outcome)
 
     def _arrived(self, arrival: Arrival, _: int) -> None:
-        self.coming -= 1
-        job = self.queue.dispatch_later(arrival.name, arrival.payload, delay=arrival.delay)
-        self.ready(job.available_at)
+        self.send((self.queue.dispatcher(arrival.name, arrival.payload), arrival.delay))

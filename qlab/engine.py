@@ -19,7 +19,7 @@ from qlab.steps import Ended
 from qlab.trace import Kind
 
 _WAITS = (Released, Retrying)
-_ASK_AGAIN = 1.0  # seconds; after the store did not answer, where a worker does not poll
+_ASK_AGAIN = 1.0  # seconds; after the store did not answer, where nobody polls
 
 Act = Callable[[Any, int], object]
 
@@ -101,27 +101,40 @@ class Engine:
 
     # -- what others plan --
 
-    def opens_at(self) -> float:
-        """Tell when a store that is locked answers again, in seconds; now, where it is not."""
-        return self.now if self._opens_at is None else self._opens_at(self.now)
-
-    def push(self, dispatch: Callable[[float, float], Job], delay: float = 0.0) -> Job:
+    def push(
+        self, dispatch: Callable[[float, float], Job], delay: float = 0.0, *, again: Act, what: Any = None
+    ) -> Job | None:
         """Let a job be dispatched now, or, where that costs time, be there when it is over.
 
         Args:
             dispatch: What `Queue.dispatcher` made.
             delay: How many seconds later the job may be reserved.
+            again: What is planned, as `again(what, serial)`, where the store is locked or does not answer.
+            what: What it is told.
 
-        Raises:
-            DriverUnavailable: The store does not answer.
+        Returns:
+            The job; None where the store is to be asked again.
         """
         now = self._now / 1_000_000
+        if self._opens_at is not None and (opens := self._opens_at(now)) > now:
+            self.plan(opens, again, what)
+            return None
         available_at = now + delay if delay else now
         if self._cost is not None:
             available_at = max(available_at, self._answered_at("push") / 1_000_000)
-        job = dispatch(now, available_at)
+        try:
+            job = dispatch(now, available_at)
+        except DriverUnavailable:
+            self.plan(now + _ASK_AGAIN, again, what)
+            return None
         self.ready(job.available_at)
         return job
+
+    def send(self, what: tuple[Callable[[float, float], Job], float], _: int = 0) -> None:
+        """Let a job come that is counted as coming: what `Queue.dispatcher` made, and its delay in seconds."""
+        dispatch, delay = what
+        if self.push(dispatch, delay, again=self.send, what=what) is not None:
+            self.coming -= 1
 
     def plan(self, at: float, act: Act, arg: Any = None) -> int:
         """Let something happen at a moment, in seconds: `act(arg, serial)`. Returns the serial number."""

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from qlab.clock import us
 from qlab.engine import Act, Engine
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt, Job, Reservation
-from qlab.outcome import Completed, Failed, Outcome
+from qlab.outcome import Completed, Failed, Outcome, Unknown
 from qlab.queue import Queue
 from qlab.requests import Requests
 from qlab.steps import Ended
@@ -23,20 +24,26 @@ from qlab.workload.streams import Streams
 
 _DONE = Ended()
 _ENDS = (Completed, Failed)
-_AGAIN = 1.0  # seconds; until a job comes again to a store that did not answer
 _PUT_OFF = Job(0, "", "", "", "", 0, 0.0, 0.0)
 
 
 class _Asked(NamedTuple):
-    """A client's job: which request it is for, and how many times the client has asked."""
+    """A client's job: which request it is for, how many times the client has asked, and for what."""
 
     request: int
     asked: int
-    name: str
+    job: RecordedJob
 
 
 def stand_in(_: Attempt) -> None:
     """Do nothing: what a job of a workload takes, and whether it fails, is drawn."""
+
+
+def staff(queue: Queue, workload: Workload) -> None:
+    """Give each name of a workload a handler that does nothing, where it has none."""
+    for name in workload.handlers:
+        if queue.handler_of(name) is None:
+            queue.handler(name)(stand_in)
 
 
 class Feed:
@@ -55,13 +62,15 @@ class Feed:
         self._requests = requests
         self._streams = Streams(seed)
         self._left = workload.jobs
-        self._depth = 0
-        self._service: dict[int, int] = {}
+        self._inside: dict[int, int | None] = {}  # the jobs in the system, with the service drawn for the first attempt
         self._clients: dict[int, _Asked] = {}
+        self._patience: deque[tuple[float, int]] = deque()  # until when a client waits for a job, in order
+        self._is_patient = False
         self._thinking: dict[int, int] = {}
         self._purse = workload.clients.budget.purse() if workload.clients and workload.clients.budget else None
         self._names = workload.namer(self._streams.of("names"))
-        self._repeats = Random(f"{seed} repeats")
+        self._repeats = self._streams.of("repeats")
+        self._draws_once = not workload.redraw or isinstance(workload.arrivals, Recorded)
         self.meet(engine.queue)
         engine.service, engine.ending, engine.settled = self._takes, self._ends, self._settled
         self._begin()
@@ -69,14 +78,16 @@ class Feed:
     @property
     def share(self) -> float:
         """What share of the arrivals has come; NaN where they have no end."""
-        jobs = self._workload.jobs
+        jobs, arrivals = self._workload.jobs, self._workload.arrivals
+        if isinstance(arrivals, Recorded):
+            last = arrivals.jobs[: self._left][-1].at
+            return min(1.0, self._engine.now / last) if last else 1.0
         return math.nan if jobs is None or self._left is None else 1 - self._left / jobs
 
     def lose(self, jobs: Sequence[int]) -> None:
         """Hear that the store has lost jobs."""
         for job in jobs:
-            self._depth -= 1
-            self._service.pop(job, None)
+            self._inside.pop(job, None)
             if (client := self._thinking.pop(job, None)) is not None:
                 self._let_think(client)
 
@@ -87,14 +98,12 @@ class Feed:
             queue: The engine's, at the start and after a restart; a name without a handler there gets one.
         """
         self._queue = queue
-        for name in self._workload.handlers:
-            if queue.handler_of(name) is None:
-                queue.handler(name)(stand_in)
+        staff(queue, self._workload)
         first, self._first, self._again = self._streams.of("services"), {}, {}
         self._fails: dict[str, Callable[[int, Random], bool] | None] = {}
         self._called: set[str] = set()
-        self._tries: dict[str, int | None] = {}
         self._dispatch: dict[str, Callable[[float, float], Job]] = {}
+        self._unanswered: dict[int, Callable[[float, float], Job]] = {}
         self._plain = {name: RecordedJob(0.0, name) for name in self._workload.handlers}
         for name in self._workload.handlers:
             run, failures = self._queue.handler_of(name), self._workload.failures_of(name)
@@ -104,7 +113,6 @@ class Feed:
             if run is not stand_in:
                 self._called.add(name)
             self._fails[name] = None if isinstance(failures, Never) else failures.fails
-            self._tries[name] = self._queue.tries_of(name)
             self._dispatch[name] = self._queue.dispatcher(name)
         self._failures = self._streams.of("failures")
         workload, always = self._workload, not self._called and not any(self._fails.values())
@@ -116,11 +124,13 @@ class Feed:
     def _begin(self) -> None:
         arrivals, engine = self._workload.arrivals, self._engine
         if isinstance(arrivals, Closed):
-            engine.coming += 1  # its clients never go
             self._think = arrivals.think.sampler(self._streams.of("clients"))
             for client in range(arrivals.clients):
                 self._let_think(client)
         elif isinstance(arrivals, Recorded):
+            for job in arrivals.jobs[: self._left]:
+                if job.payload is not None:
+                    self._queue.dispatcher(job.name or self._workload.handlers[0], job.payload)  # which checks it
             for job in arrivals.jobs[: self._left]:
                 engine.coming += 1
                 engine.plan(job.at, self._come, job)
@@ -153,17 +163,16 @@ class Feed:
             id = self._dispatch[name](now, now)[0]
         except DriverUnavailable:
             self._engine.coming += 1
-            self._engine.plan(now + _AGAIN, self._come, self._plain[name])
+            self._come(self._plain[name], 0)
             return
-        if (sampler := self._first.get(name)) is not None:
-            self._service[id] = sampler()
+        self._inside[id] = self._first[name]() if name in self._first else None
         self._engine.is_there()
 
     def _come(self, job: RecordedJob, _: int) -> None:
         """Let a job come, or a client with a request for one; it comes again where the store does not answer."""
         if self._workload.clients is not None:
             request = self._requests.begin(us(self._engine.now))
-            self._ask(_Asked(request, 1, job.name or self._names()), 0)
+            self._ask(_Asked(request, 1, job if job.name else job._replace(name=self._names())), 0)
         elif self._dispatch_or_put_off(job, self._come) is not _PUT_OFF:
             self._engine.coming -= 1
 
@@ -175,37 +184,38 @@ class Feed:
         """
         engine, name = self._engine, job.name or self._names()
         what = job if what is None else what
-        if not engine.is_instant and (opens := engine.opens_at()) > engine.now:
-            engine.plan(opens, again, what)
-            return _PUT_OFF
-        if self._workload.capacity is not None and self._depth >= self._workload.capacity:
+        if self._workload.capacity is not None and len(self._inside) >= self._workload.capacity:
             self._queue.trace.record(engine.now, Kind.REJECTED, name=name)
             return None
-        dispatch = self._dispatch[name] if job.payload is None else self._queue.dispatcher(name, job.payload)
-        try:
-            made = engine.push(dispatch, job.delay)
-        except DriverUnavailable:
-            engine.plan(engine.now + _AGAIN, again, what)
+        if job.payload is None:
+            dispatch = self._dispatch[name]
+        else:
+            dispatch = self._unanswered.pop(id(job), self._queue.dispatcher(name, job.payload))
+        made = engine.push(dispatch, job.delay, again=again, what=what)
+        if made is None:
+            if job.payload is not None:
+                self._unanswered[id(job)] = dispatch  # the same job, should the store have it already
             return _PUT_OFF
-        self._depth += 1
         if job.service is not None:
-            self._service[made.id] = us(job.service)
-        elif name in self._first:
-            self._service[made.id] = self._first[name]()
+            self._inside[made.id] = us(job.service)
+        else:
+            self._inside[made.id] = self._first[name]() if name in self._first else None
         return made
 
     # -- closed --
 
     def _let_think(self, client: int) -> None:
+        self._engine.coming += 1
         self._engine.plan(self._engine.now + self._think() / 1_000_000, self._ask_after_thinking, client)
 
     def _ask_after_thinking(self, client: int, _: int) -> None:
         if self._left == 0:
-            self._engine.coming = 0
+            self._engine.coming -= 1
             return
         job = self._dispatch_or_put_off(self._plain[self._names()], self._ask_after_thinking, client)
         if job is _PUT_OFF:
             return
+        self._engine.coming -= 1
         if self._left is not None:
             self._left -= 1
         if job is None:
@@ -217,7 +227,7 @@ class Feed:
 
     def _ask(self, asked: _Asked, _: int) -> None:
         clients = self._workload.clients
-        job = self._dispatch_or_put_off(RecordedJob(0.0, asked.name), self._ask, asked)
+        job = self._dispatch_or_put_off(asked.job, self._ask, asked)
         if job is _PUT_OFF:
             return
         self._requests.ask(asked.request)
@@ -225,16 +235,30 @@ class Feed:
             self._ask_again(asked)
             return
         self._clients[job.id] = asked
-        self._engine.plan(self._engine.now + clients.timeout, self._be_patient, job.id)
+        self._patience.append((self._engine.now + clients.timeout, job.id))
+        self._be_patient()
 
-    def _be_patient(self, job: int, _: int) -> None:
+    def _be_patient(self) -> None:
+        """Plan the next time-out: one at a time, as nearly all are for nothing."""
+        patience = self._patience
+        while patience and patience[0][1] not in self._clients:
+            patience.popleft()
+        if patience and not self._is_patient:
+            self._is_patient = True
+            self._engine.plan(patience[0][0], self._lose_patience)
+
+    def _lose_patience(self, _: None, __: int) -> None:
         """Let what ends at this very moment end in time."""
-        self._engine.plan(self._engine.now, self._time_out, job)
+        self._engine.plan(self._engine.now, self._time_out)
 
-    def _time_out(self, job: int, _: int) -> None:
-        asked = self._clients.pop(job, None)
-        if asked is not None:
-            self._ask_again(asked)
+    def _time_out(self, _: None, __: int) -> None:
+        self._is_patient = False
+        now, patience = us(self._engine.now), self._patience
+        while patience and us(patience[0][0]) <= now:
+            asked = self._clients.pop(patience.popleft()[1], None)
+            if asked is not None:
+                self._ask_again(asked)
+        self._be_patient()
 
     def _ask_again(self, asked: _Asked) -> None:
         clients = self._workload.clients
@@ -250,20 +274,19 @@ class Feed:
     def _takes(self, held: Reservation) -> int | None:
         """Tell how many microseconds an attempt takes; None where its handler tells it, or none is to be run."""
         job = held[0]
-        if job[5] == 1 and (first := self._service.get(job[0])) is not None:
+        if job[5] == 1 and (first := self._inside.get(job[0])) is not None:
             return first
         again = self._again.get(job.name)
-        tries = self._tries.get(job.name)
-        if again is None or (tries is not None and job.attempts > tries):
+        if again is None or (job.attempts > 1 and self._is_used_up(job)):
             return None
-        first = self._service.get(job.id)
-        if first is not None and (job.attempts == 1 or not self._workload.redraw or self._is_recorded):
+        first = self._inside.get(job.id)
+        if first is not None and (job.attempts == 1 or self._draws_once):
             return first
         return again()
 
-    @property
-    def _is_recorded(self) -> bool:
-        return isinstance(self._workload.arrivals, Recorded)
+    def _is_used_up(self, job: Job) -> bool:
+        tries = self._queue.tries_of(job.name)
+        return tries is not None and job.attempts > tries
 
     def _ends(self, held: Reservation) -> Ended | None:
         """Tell how an attempt ends; None where its handler is to be called."""
@@ -274,24 +297,33 @@ class Feed:
         return None if name in self._called or name not in self._fails else _DONE
 
     def _settled(self, held: Reservation, outcome: Outcome) -> None:
-        if isinstance(outcome, Completed):
-            self._done(held)
-        elif isinstance(outcome, Failed):
-            self._done(held, done=False)
+        if isinstance(outcome, _ENDS) or (isinstance(outcome, Unknown) and self._is_gone(held)):
+            self._done(held, not isinstance(outcome, Failed) and not self._has_failed(held, outcome))
 
     def _done(self, held: Reservation, done: bool = True) -> None:
         job = held[0][0]
-        self._depth -= 1
-        self._service.pop(job, None)
+        self._inside.pop(job, None)
         if self._clients:
             self._answer(job, done)
         if self._thinking and (client := self._thinking.pop(job, None)) is not None:
             self._let_think(client)
 
+    def _is_gone(self, held: Reservation) -> bool:
+        """Tell whether a job has left the store after all, though nobody was told."""
+        there = self._queue.driver.store.jobs(self._queue.name, now=self._engine.now)
+        return all(job.id != held.job.id for job in there)
+
+    def _has_failed(self, held: Reservation, outcome: Outcome) -> bool:
+        """Tell whether a job that has left the store with nobody being told is among the failed ones."""
+        if not isinstance(outcome, Unknown):
+            return False
+        return any(job.uid == held.job.uid for job in self._queue.driver.store.failed(self._queue.name))
+
     def _answer(self, job: int, done: bool) -> None:
         asked = self._clients.pop(job, None)
         if asked is None:
             return
+        self._be_patient()
         if not done:
             self._ask_again(asked)
             return

@@ -10,7 +10,7 @@ from qlab.cost import Cost
 from qlab.drivers.troubled import Troubled
 from qlab.engine import Engine
 from qlab.faults import Restart
-from qlab.feed import Feed
+from qlab.feed import Feed, staff
 from qlab.incidents import IN_STORE, Incidents
 from qlab.interrupts import first_interrupt
 from qlab.job import Attempt
@@ -18,7 +18,7 @@ from qlab.losses import Losses
 from qlab.progress import Bar, bar
 from qlab.queue import Queue
 from qlab.requests import Requests
-from qlab.scenario import Arrival, Behaviour, Scenario
+from qlab.scenario import Behaviour, Scenario, handler_of
 from qlab.seat import Seat
 from qlab.trace import Kind
 
@@ -56,10 +56,15 @@ class Simulation:
         self.requests = Requests()
         self.cost, self.record_polls = cost, record_polls
         self._begun = False
-        self._losses: Losses | None = None
-        self._check_restarts()
+        self._losses = Losses(queue.trace)
         for handler, behaviour in scenario.handlers.items():
             self.queue.handler(handler)(behave(behaviour))
+        if scenario.workload is not None:
+            staff(self.queue, scenario.workload)
+        self._check_faults()
+        arrivals = [
+            (each.at, (self.queue.dispatcher(each.name, each.payload), each.delay)) for each in scenario.arrivals
+        ]
         self._engine = Engine(
             self.queue,
             clock,
@@ -71,9 +76,9 @@ class Simulation:
             tell_misses=record_polls,
         )
         Incidents(self._engine, scenario.faults, seed=scenario.seed, restart=self._restart)
-        for arrival in scenario.arrivals:
+        for at, what in arrivals:
             self._engine.coming += 1
-            self._engine.plan(arrival.at, self._arrive, arrival)
+            self._engine.plan(at, self._engine.send, what)
         self._feed: Feed | None = None
         if scenario.workload is not None:
             self._feed = Feed(self._engine, scenario.workload, seed=scenario.seed, requests=self.requests)
@@ -112,7 +117,9 @@ class Simulation:
 
     def dispatch(self, name: str, payload: Any = None, *, delay: float = 0.0) -> None:
         """Dispatch one more job now, which may be reserved so many seconds later."""
-        self._arrive(Arrival(self.now, name, payload, delay), 0, planned=False)
+        what = self.queue.dispatcher(name, payload), duration(delay, "delay")
+        self._engine.coming += 1
+        self._engine.send(what)
 
     def crash(self, worker: int) -> None:
         """Let a worker vanish for good, by its number from 1, with what it holds."""
@@ -140,11 +147,6 @@ class Simulation:
             raise ValueError(f"{seat.name} is gone at {self.now:g} s: it has crashed, or was told to stop")
         return seat
 
-    def _arrive(self, arrival: Arrival, _: int, *, planned: bool = True) -> None:
-        self._engine.coming -= planned
-        dispatch = self.queue.dispatcher(arrival.name, arrival.payload)
-        self._engine.push(dispatch, arrival.delay)
-
     def _tell(self, told: Bar, until: float) -> None:
         if until != math.inf:
             told.show(self.now / until)
@@ -153,33 +155,37 @@ class Simulation:
         else:
             told.show(math.nan)
 
-    def _check_restarts(self) -> None:
+    def _check_faults(self) -> None:
+        """Refuse a fault that could strike nobody, or a store that cannot be restarted."""
         for fault in self.scenario.faults:
+            name = handler_of(fault)
+            if name is not None and self.queue.handler_of(name) is None:
+                there = ", ".join(map(repr, self.queue.handlers)) or "none"
+                raise ValueError(f"{fault} names the handler {name!r}, the queue has {there}")
             if isinstance(fault, Restart) and fault.what == "server" and self.queue.driver.store.restart_server is None:
                 raise ValueError(
                     f"{fault} needs a server of its own, this store is {self.given.driver}: use redis+embedded://"
                 )
-            self._losses = Losses(self.queue.trace) if isinstance(fault, Restart) else self._losses
 
     def _restart(self, fault: Restart) -> None:
         """Restart the workers' process, or the store's server; what was kept in memory only is lost."""
-        engine, driver = self._engine, self.queue.driver.store
+        engine, store = self._engine, self.queue.driver.store
+        gone = set(self._losses.look(self.given))  # jobs that are done, and nobody was told
+        forgets = fault.what == "process" and store.url.startswith(("memory:", "sqlite:///:memory:"))
         if fault.what == "process":
             for seat in engine.seats:
                 if seat.held is not None:
                     engine.crash(seat)
-            if driver.url.startswith(("memory:", "sqlite:///:memory:")):
-                driver.clear(self.queue.name, now=self.now)
-                driver.forget(self.queue.name, driver.failed_ids(self.queue.name))
-        elif driver.restart_server is not None:
-            driver.restart_server()
+        elif store.restart_server is not None:
+            store.restart_server()
+        if forgets:
+            store.clear(self.queue.name, now=self.now)
+            store.forget(self.queue.name, store.failed_ids(self.queue.name))
         self.queue.trace.record(self.now, Kind.RESTARTED, detail=fault.what)
-        if self._losses is not None:
-            forgets = fault.what == "process" and driver.url.startswith(("memory:", "sqlite:///:memory:"))
-            lost = self._losses.look(self.queue, failed=forgets)
-            self._losses.record(lost, self.now)
-            if self._feed is not None:
-                self._feed.lose(lost)
+        lost = [job for job in self._losses.look(self.given, failed=forgets) if job not in gone]
+        self._losses.record(lost, self.now)
+        if self._feed is not None:
+            self._feed.lose(lost)
 
 
 def behave(behaviour: Behaviour) -> Callable[[Attempt], Iterator[float]]:

@@ -166,7 +166,7 @@ def test_the_same_seed_draws_the_same_numbers_on_every_python(one: Any, starts: 
 # -- streams --
 
 
-@pytest.mark.parametrize(("seed", "starts"), [(7, "07fd84987a6b"), (-1, "fa724b82251a"), (2**70, "b9b78f7c7a39")])
+@pytest.mark.parametrize(("seed", "starts"), [(7, "985e1fe5f060"), (-1, "b293414c561b"), (2**70, "aa09a781163e")])
 def test_a_stream_starts_at_the_same_place_on_every_python(seed: int, starts: str) -> None:
     assert digest([Streams(seed).of(purpose).random() for purpose in PURPOSES]) == starts
 

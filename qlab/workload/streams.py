@@ -6,7 +6,7 @@ stream is used, with formulas of our own: then every Python draws the same bytes
 
 from random import Random
 
-PURPOSES = ("arrivals", "services", "failures", "polls", "faults", "clients", "jitter", "names")
+PURPOSES = ("arrivals", "services", "repeats", "failures", "polls", "faults", "clients", "jitter", "names")
 """What random numbers are drawn for."""
 
 

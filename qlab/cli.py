@@ -19,6 +19,7 @@ from qlab.escape import printable, without_password
 from qlab.explore_command import explore
 from qlab.failed_commands import failed, forget, retry
 from qlab.store_commands import clear, counts, example, is_number, jobs, print_lines, progress_bar, recover
+from qlab.theory_command import theory
 from qlab.work_command import work
 
 if TYPE_CHECKING:
@@ -164,6 +165,10 @@ main.add_command(calibrate)
 for each in (work, doctor, explore, counts, jobs, failed, retry, forget, recover, clear):
     main.add_command(each)
 
+
+# -- theory --
+
+main.add_command(theory)
 
 # -- lab --
 

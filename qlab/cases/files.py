@@ -1,0 +1,163 @@
+"""Files of cases: what they are made of, and the one that comes with the package."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from qlab.cases.case import Case, CaseError, parse
+
+
+@dataclass(frozen=True, slots=True)
+class StatedTrace:
+    """What exactly is to happen where nothing is left to chance.
+
+    Attributes:
+        id: Its name.
+        input: What is done: the system, in numbers and words.
+        expected: What is to come of it, by what is observed.
+        allowed: How far off a number may be.
+        flaw: Whether it runs on a store with a flaw.
+    """
+
+    id: str
+    input: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    allowed: float
+    flaw: bool = False
+    group: str = "trace"
+
+    @property
+    def where(self) -> str:
+        """How an error names it."""
+        return f"trace {self.id!r}"
+
+    def wrong(self, what: str) -> CaseError:
+        """Make the error that says what is wrong with it."""
+        return CaseError(f"{self.where}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases of a file.
+
+    Attributes:
+        source: Where they were read from.
+        cases: What is expected of systems, in the file's order.
+        traces: What exactly is to happen.
+        interleavings: How many orders of steps there are, and how they end.
+        ci_tier: The cases that are judged often, by id.
+    """
+
+    source: str
+    cases: tuple[Case, ...]
+    traces: tuple[StatedTrace, ...] = ()
+    interleavings: tuple[Mapping[str, Any], ...] = ()
+    ci_tier: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The group of each case and trace, by its id."""
+        return {**{case.id: case.group for case in self.cases}, **{trace.id: trace.group for trace in self.traces}}
+
+    def tier(self, tier: str) -> "Cases":
+        """Keep the cases of a tier: `ci` for those that are judged often, and every trace; or `all`."""
+        if tier == "all":
+            return self
+        kept = tuple(case for case in self.cases if case.id in self.ci_tier)
+        return Cases(self.source, kept, self.traces, self.interleavings, self.ci_tier)
+
+    def only(self, name: str) -> "Cases":
+        """Keep the cases and traces of a group, or the one of an id.
+
+        Raises:
+            CaseError: There is none.
+        """
+        cases = tuple(case for case in self.cases if name in (case.group, case.id))
+        traces = tuple(trace for trace in self.traces if name in (trace.group, trace.id))
+        if not cases and not traces:
+            groups = dict.fromkeys([*(case.group for case in self.cases), *(trace.group for trace in self.traces)])
+            raise CaseError(f"{self.source} has no group and no case {name!r}; its groups are {', '.join(groups)}")
+        return Cases(self.source, cases, traces, self.interleavings, self.ci_tier)
+
+
+def shipped() -> Cases:
+    """Give the cases that come with the package."""
+    text = resources.files("qlab.cases").joinpath("cases.json").read_text(encoding="utf-8")
+    return parsed(text, "the cases of qlab")
+
+
+def read(path: str | Path) -> Cases:
+    """Read a file of cases.
+
+    Args:
+        path: A JSON file: an object with `cases`, and if it has them `traces`, `interleavings` and `ci_tier`.
+
+    Raises:
+        CaseError: There is no such file, it is no JSON, or something in it is no case; the message names it.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise CaseError(f"{path} cannot be read: {reason}") from error
+    return parsed(text, str(path))
+
+
+def parsed(text: str, source: str) -> Cases:
+    """Make cases of a file's text.
+
+    Raises:
+        CaseError: It is no JSON, or something in it is no case.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CaseError(f"{source} is no JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
+        raise CaseError(f"{source} is no file of cases: it needs an object with a list named cases")
+    cases = tuple(parse(each, f"{source}, case {n}") for n, each in enumerate(content["cases"], 1))
+    traces = tuple(_trace(each, f"{source}, trace {n}") for n, each in enumerate(_list(content, "traces", source), 1))
+    ids = Counter([*(case.id for case in cases), *(trace.id for trace in traces)])
+    if twice := [each for each, count in ids.items() if count > 1]:
+        raise CaseError(f"{source} has {twice[0]!r} twice: give each its own id")
+    tier = _list(content, "ci_tier", source)
+    if unknown := [each for each in tier if each not in ids]:
+        raise CaseError(f"{source} has no case {unknown[0]!r}, which its ci_tier names")
+    orders = content.get("interleavings")
+    stated = _list(orders, "cases", f"{source}, interleavings") if isinstance(orders, dict) else []
+    return Cases(source, cases, traces, tuple(map(MappingProxyType, stated)), frozenset(tier))
+
+
+def _list(content: Mapping[str, Any], key: str, source: str) -> list[Any]:
+    value = content.get(key) or []
+    if not isinstance(value, list):
+        raise CaseError(f"{source}: its {key} is {str(value)[:60]!r}: use a list")
+    return value
+
+
+def _trace(value: object, place: str) -> StatedTrace:
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise CaseError(f"{place}: {str(value)[:60]!r} is no trace: use an object with an id")
+    where, tolerance = f"trace {value['id']!r}", value.get("tolerance") or {}
+    if isinstance(value.get("jobs"), list):  # arrivals and services are given, and beside each what is to come of it
+        given = {"jobs": value["jobs"], "workers": value.get("workers", 1)}
+        expected = {"jobs": value["jobs"], **({"little": value["little"]} if "little" in value else {})}
+    else:
+        given, expected = value.get("input") or {}, value.get("expected") or {}
+    if (
+        not given
+        or not expected
+        or not isinstance(given, dict)
+        or not isinstance(expected, dict)
+        or not isinstance(tolerance, dict)
+    ):
+        raise CaseError(f"{where}: it needs jobs, or an input and what is expected, as objects")
+    allowed = tolerance.get("abs", 1e-9)
+    if not isinstance(allowed, int | float):
+        raise CaseError(f"{where}: its tolerance.abs is {allowed!r}: use a number")
+    return StatedTrace(value["id"], given, expected, float(allowed), value.get("variant") == "flaws")

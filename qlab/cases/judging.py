@@ -1,0 +1,159 @@
+"""The judge: each case computed, and held against what is expected.
+
+A `reference` is a closed form. Everything else is computed from simulated runs, never from its formula.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from qlab import simulation
+from qlab.cases.case import Case
+from qlab.cases.files import Cases, StatedTrace
+from qlab.cases.forms import closed_form
+from qlab.cases.groups import plan
+from qlab.cases.plans import Plan, Simulate, close
+from qlab.cases.run_traces import watch
+from qlab.show import seconds as in_seconds
+
+Word = Literal["ok", "missed", "not asserted"]
+NOT_ASSERTED = "near threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a case.
+
+    Attributes:
+        id: The case.
+        kind: How it was computed: `stat`, `exact`, `qualitative`, `reference` or `trace`.
+        expected: What it was to be: a number or words.
+        got: What it was; None where nothing was computed.
+        allowed: How far off it may be; None where it is words.
+        word: `ok`, `missed`, or `not asserted` for what lies too near a threshold.
+        closed_form: What theory says; None where there is no closed form.
+    """
+
+    id: str
+    kind: str
+    expected: float | str
+    got: float | str | None
+    allowed: float | None
+    word: Word
+    closed_form: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was not missed."""
+        return self.word != "missed"
+
+
+def judge(
+    cases: Cases, *, simulate: Simulate | None = None, progress: Callable[[float, str], None] | None = None
+) -> Iterator[Verdict]:
+    """Judge cases, one after another; what cannot be judged is said before any is run.
+
+    Args:
+        cases: The cases.
+        simulate: The simulator to judge, in place of `qlab.simulate`.
+        progress: Told how far it is, from 0 to 1, and with which case.
+
+    Raises:
+        CaseError: A group, a metric or a parameter is not there; the message names the case.
+    """
+    planned = [(case, _planned(case)) for case in cases.cases]
+    stated = [(trace, watch(trace)) for trace in cases.traces]
+    return _judged(planned, stated, simulate or _simulate, progress or (lambda *_: None))
+
+
+def _simulate(queue: Any, /, **stated: Any) -> simulation.Run:
+    return simulation.simulate(queue, **stated)
+
+
+def _planned(case: Case) -> Plan | float | None:
+    """Give what computes a case; a closed form at once, and None for what is not asserted."""
+    form = closed_form(case)
+    if case.kind == "reference":
+        if form is None:
+            raise case.unknown_metric("one that has a closed form")
+        return form
+    planned = plan(case)
+    return None if _near_threshold(case) else planned
+
+
+def _near_threshold(case: Case) -> bool:
+    return isinstance(case.expected, str) and case.expected.startswith(NOT_ASSERTED)
+
+
+def _judged(
+    planned: list[tuple[Case, Plan | float | None]],
+    stated: list[tuple[StatedTrace, Callable[[Simulate], Mapping[str, Any]]]],
+    simulate: Simulate,
+    progress: Callable[[float, str], None],
+) -> Iterator[Verdict]:
+    count, memory = len(planned) + len(stated), _Memory(simulate)
+    for n, (case, how) in enumerate(planned):
+        progress(n / count, case.id)
+        yield _verdict(case, how, memory)
+    for n, (trace, run) in enumerate(stated, len(planned)):
+        progress(n / count, trace.id)
+        yield _trace_verdict(trace, run(simulate))
+    progress(1.0, "")
+
+
+class _Memory:
+    """The last run, for the cases that read several metrics of one system."""
+
+    def __init__(self, simulate: Simulate) -> None:
+        self._simulate = simulate
+        self._key: Hashable = None
+        self._observed: Any = None
+
+    def read(self, plan: Plan) -> float | str:
+        if plan.key != self._key:
+            self._key, self._observed = None, None
+            self._observed = plan.run(self._simulate)
+            self._key = plan.key
+        return plan.read(self._observed)
+
+
+def _verdict(case: Case, planned: Plan | float | None, memory: _Memory) -> Verdict:
+    if planned is None:
+        return Verdict(case.id, case.kind, case.expected, None, None, "not asserted")
+    got = memory.read(planned) if isinstance(planned, Plan) else planned
+    form = closed_form(case)
+    if isinstance(case.expected, str) or isinstance(got, str):
+        return Verdict(case.id, case.kind, case.expected, got, None, _word(got == case.expected), form)
+    ok = math.isfinite(got) and abs(got - case.expected) <= case.allowed
+    return Verdict(case.id, case.kind, case.expected, got, case.allowed, _word(ok), form)
+
+
+def _word(ok: bool) -> Word:
+    return "ok" if ok else "missed"
+
+
+# -- traces --
+
+
+def _trace_verdict(trace: StatedTrace, observed: Mapping[str, Any]) -> Verdict:
+    if unknown := [name for name in trace.expected if name not in observed]:
+        raise trace.wrong(f"nothing tells {unknown[0]!r}; there is {', '.join(observed)}")
+    wrong = [name for name, value in trace.expected.items() if not close(observed.get(name), value, trace.allowed)]
+    shown = wrong or list(trace.expected)
+    return Verdict(
+        trace.id,
+        "trace",
+        "; ".join(f"{name} {_told(trace.expected[name])}" for name in shown),
+        "; ".join(f"{name} {_told(observed.get(name))}" for name in shown),
+        trace.allowed,
+        _word(not wrong),
+    )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value)) if len(value) <= 4 else f"{len(value)} values"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_told(each)}" for name, each in value.items())
+    return in_seconds(value).removesuffix(" s") if isinstance(value, float) else str(value)

@@ -21,7 +21,7 @@ from qlab.clock import duration
 from qlab.driver import Statement
 from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
 from qlab.explanation import Agreement, agreement
-from qlab.explorer import Explored, explore
+from qlab.explorer import Explored, explore, hunt
 from qlab.faults import Restart
 from qlab.job import Attempt
 from qlab.outcome import Outcome
@@ -449,6 +449,18 @@ class Lab:
             how: What else `qlab.explorer.explore` takes, such as `expiries` and `crashes`.
         """
         return explore(scenario, driver=self._stores.to_explore(driver or self.drivers[0]), **how)
+
+    def hunt(self, driver: str | None = None, **how: Any) -> Table[Explored]:
+        """Explore the scenarios that have a name, the smallest first, up to the first in which a promise is broken.
+
+        Args:
+            driver: As for `explore`.
+            how: What else `qlab.explorer.hunt` takes.
+
+        Returns:
+            What came of each; the last one is where a promise was broken, if any was.
+        """
+        return hunt(self._stores.to_explore(driver or self.drivers[0]), **how)
 
     def explorer(self) -> "Explorer":
         """Show a panel that explores: pick a flaw and a scenario, browse the orders, replay one on a board."""

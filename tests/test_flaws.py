@@ -257,6 +257,15 @@ def test_a_closed_flaw_raises_on_use(flaw: Driver) -> None:
     contract.test_a_closed_driver_raises_on_use_and_may_be_closed_again(flaw)
 
 
+def test_a_token_is_revoked_at_its_deadline_and_not_a_microsecond_before() -> None:
+    with closing(FLAWS["token revoked by running out"]()) as flaw:
+        push(flaw, "a", "b")
+        first, second = take(flaw), take(flaw)
+        assert flaw.complete(first, now=89.999999)
+        assert not flaw.complete(second, now=90.0)
+        assert [held.job.attempts for held in flaw.reserve(QUEUE, now=90.0, retry_after=90.0)] == [2]
+
+
 def test_a_job_that_was_brought_back_may_be_retried_beside_itself() -> None:
     with closing(FLAWS["superseded release re-inserts"]()) as flaw:
         push(flaw, "a")

@@ -6,7 +6,7 @@ import pytest
 
 from qlab.explorer import Explored, explore
 from qlab.flaws import FLAWS
-from qlab.interleaving import Path
+from qlab.interleaving import Path, Verb
 from qlab.lab import Lab
 from qlab.narration import verdict
 from qlab.replay import Replay
@@ -52,6 +52,9 @@ def test_a_replay_does_to_the_store_what_was_explored(
                 events = [event for event in replayed.lab.trace if event.kind not in ("resumed", "recovered")]
                 assert events == [event for event in explored.trace(path) if event.kind != "recovered"]
                 assert replayed.next() is None
+                ran = sum(step.verb is Verb.FINISH for step in path)
+                raised = sum("handler raises" in said for said in replayed.sentences)
+                assert len(replayed.lab.sides[0].ledger.entries) == ran - raised
 
 
 def test_a_path_says_at_which_step_it_breaks_a_promise(lab: Lab) -> None:
@@ -101,3 +104,10 @@ def test_a_lab_explores_its_own_kind_of_driver_unless_another_is_named(lab: Lab)
     assert explored.story(next(explored.paths_of()))[-1] == "In the end: done once. No promise is broken."
     with pytest.raises(ValueError, match="names no driver"):
         lab.explore(driver="completion by name")
+
+
+def test_a_lab_hunts_for_what_a_flaw_breaks(lab: Lab) -> None:
+    *others, last = lab.hunt("attempts counted at failure")
+    assert last.first_broken is not None
+    assert [each.first_broken for each in others] == [None] * len(others)
+    assert [each.first_broken for each in lab.hunt()] == [None] * len(SITUATIONS)

@@ -14,6 +14,7 @@ from qlab.flaws import FLAWS
 from qlab.interleaving import Path, State
 from qlab.invariants import PROMISES
 from qlab.lab import Lab
+from qlab.narration import verdict
 from qlab.replay import Replay
 from qlab.side import NAMES
 from qlab.situation import SITUATIONS, Situation, small
@@ -150,23 +151,22 @@ class Explorer(Panel):
 
     def _explore(self, *, driver: str, sample: Literal["random", "pct"] | None = None, **fields: Any) -> None:
         with self._exploring():
-            self._walk(_situation(fields), driver, sample)
-        self._code = _code(fields, driver, sample)
-        self._show_first()
+            promises = (*PROMISES, self._going_on)
+            explored = self.lab.explore(_situation(fields), driver=driver, promises=promises, sample=sample)
+        self._show(explored, driver, _code(fields, driver, sample))
 
     def _hunt(self, driver: str) -> dict[str, Any]:
         """Explore one scenario after another, until an order breaks a promise; tell which, and how many there were."""
-        orders: list[int] = []
         with self._exploring():
-            for situation in SITUATIONS.values():
-                explored = self._walk(situation, driver, None)
-                orders.append(explored.paths)
-                if explored.first_broken is not None:
-                    break
-        self._code = _code(_fields(situation), driver, None)
-        self._show_first()
-        broken = self._found().first_broken is not None
-        return {"scenario": situation.name, "broken": broken, "orders": sum(orders), "scenarios": len(orders)}
+            explored = self.lab.hunt(driver, promises=(*PROMISES, self._going_on))
+        found = explored[-1]
+        self._show(found, driver, _code(_fields(found.situation), driver, None))
+        return {
+            "scenario": found.situation.name,
+            "broken": found.first_broken is not None,
+            "orders": sum(each.paths for each in explored),
+            "scenarios": len(explored),
+        }
 
     @contextmanager
     def _exploring(self) -> Iterator[None]:
@@ -177,20 +177,12 @@ class Explorer(Panel):
         self._tell(None, [])
         try:
             yield
-        except BaseException:
-            self.explored = None
-            raise
         finally:
             self._looked = None
 
-    def _walk(self, situation: Situation, driver: str, sample: Literal["random", "pct"] | None) -> Explored:
-        promises = (*PROMISES, self._going_on)
-        self.explored = self.lab.explore(situation, driver=driver, promises=promises, sample=sample)
-        self._read, self._driver = {}, driver
-        return self.explored
-
-    def _show_first(self) -> None:
-        explored = self._found()
+    def _show(self, explored: Explored, driver: str, code: str) -> None:
+        """Show what was explored, at first the order that breaks a promise."""
+        self.explored, self._driver, self._code, self._read = explored, driver, code, {}
         self._look(BROKEN if explored.first_broken else next(iter(explored.outcomes)), 1)
 
     def _going_on(self, _: State) -> None:
@@ -270,10 +262,9 @@ class Explorer(Panel):
         return {
             "driver": explored.driver,
             "flaw": self._driver in FLAWS,
-            "scenario": explored.situation.name,
+            "says": explored.says,
             "paths": explored.paths,
             "states": explored.states,
-            "sampled": explored.sampled,
             "bound": explored.bound,
             "outcomes": list(explored.outcomes.items()),
             "broken": None if broken is None else {"promise": broken.promise, "says": broken.says},
@@ -338,6 +329,5 @@ def _told(order: Order) -> dict[str, Any]:
         "sentences": order.sentences[:-1],
         "kinds": ["", *(str(step.verb) for step in order.path)],
         "broken_at": None if order.broken is None else len(order.broken.path),
-        "promise": None if order.broken is None else order.broken.promise,
-        "says": None if order.broken is None else order.broken.says,
+        "end": order.sentences[-1] if order.broken is None else verdict(order.broken.promise, order.broken.says),
     }

@@ -27,10 +27,9 @@ export function outcomesPart(session) {
     const { found, order } = session.told;
     el.hidden = !found;
     if (!found) return;
-    const tried = found.sampled ? `A sample of ${many(found.paths, "order")}` : many(found.paths, "order");
-    const bound = found.bound ? `, each of which finds what it can with a probability of at least ${found.bound.toPrecision(2)}` : "";
+    const bound = found.bound ? `, each order finds what it can with a probability of at least ${found.bound.toPrecision(2)}` : "";
     const sound = `No order breaks a promise.${found.flaw ? " This flaw shows in another scenario: press Find what breaks." : ""}`;
-    setText(verdict, `${tried} through ${many(found.states, "state")}${bound}, on ${found.driver}. ${found.broken ? `A promise is broken: “${found.broken.promise}”.` : sound}`);
+    setText(verdict, `${found.says}: ${many(found.states, "state")}${bound}, on ${found.driver}. ${found.broken ? `A promise is broken: “${found.broken.promise}”.` : sound}`);
     setAttribute(verdict, "class", found.broken ? "verdict alarm" : "verdict");
     setText(code, found.code);
     const rows = found.outcomes.map(([outcome, count]) => [outcome, outcome, count]);
@@ -96,12 +95,12 @@ export function orderPart(session) {
     }, (line, { text, i, kind, broken }) => {
       setText(line.said, text);
       line.alarm.hidden = !broken;
-      setText(line.alarm, broken ? `Broken, “${order.promise}”: ${order.says}.` : "");
+      setText(line.alarm, broken ? order.end : "");
       const ahead = replay && i > replay.taken;
       setAttribute(line, "class", `${kind || "opening"}${broken ? " breaks" : ""}${ahead ? " ahead" : ""}`);
       setAttribute(line, "aria-current", replay && i === replay.taken ? "step" : null);
     });
-    setText(end, order.broken_at === null ? "No promise is broken in this order." : "");
+    setText(end, order.broken_at === null ? order.end : "");
     end.hidden = order.broken_at !== null;
   }
   return { el, draw, said: () => title.textContent };

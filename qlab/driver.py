@@ -120,6 +120,7 @@ class Driver(ABC):
     name: str
     order: str = "available_at"
     wakes: bool = False
+    keeps: bool = True
     restart_server: Callable[[], None] | None = None
 
     def __init__(self) -> None:

@@ -154,6 +154,7 @@ class DeletesAtReserve(Flaw):
     """
 
     name = "deleted at reserve"
+    keeps = False
     promise = "A job that a worker holds is still in the store, and comes back when the worker dies."
     does = "Reserving deletes the job; giving it back inserts it again."
 

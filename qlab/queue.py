@@ -424,6 +424,9 @@ class Queue:
         self._steps.extended.pop(reservation.token, None)
         moment = self.clock.now() if now is None else now
         self.trace.record(moment, Kind.CRASHED, job.id, job.name, job.attempts, worker)
+        if not self.driver.store.keeps:
+            lost = "it was nowhere but in the worker's hands"
+            self.trace.record(moment, Kind.LOST, job.id, job.name, job.attempts, detail=lost)
 
     def recover(self, *, force: bool = False, worker: str = "") -> "Table[Job]":
         """Make jobs ready again whose reservation has run out.

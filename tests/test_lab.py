@@ -121,6 +121,17 @@ def test_a_lab_takes_a_flaw_by_its_name_beside_a_driver() -> None:
         assert [job for _, kind, job in told(lab) if kind == "lost"] == [1]
 
 
+def test_what_a_flaw_loses_with_its_worker_is_told() -> None:
+    with Lab(["deleted at reserve", "memory"], name="loses") as loses:
+        loses.dispatch("pay", count=2)
+        loses.reserve(1)
+        loses.crash(1)
+        assert [job for _, kind, job in told(loses) if kind == "lost"] == [1]
+        assert loses.trace[-1].detail == "it was nowhere but in the worker's hands"
+        assert [kind for _, kind, _ in told(loses, side=1)][-1] == "crashed"
+        assert loses.trace.at(loses.now).counts() == loses.queue.counts()
+
+
 def test_a_flaw_that_goes_by_names_is_told_who_recovers() -> None:
     with Lab("sweep of one's own") as lab:
         lab.dispatch("pay")

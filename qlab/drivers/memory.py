@@ -258,7 +258,7 @@ class MemoryDriver(StagedFailures):
         with self._lock:
             self._queue(queue).retried.difference_update(notes)
 
-    # -- what flaws.py turns --
+    # -- what the flaws turn --
 
     def _row(self, job: Job) -> Row | None:
         """Find what is stored of a job, whoever holds it now."""

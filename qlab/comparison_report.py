@@ -116,6 +116,7 @@ def _equal_as_one(compared: Comparison) -> pd.DataFrame:
 
 
 def _simulated(compared: Comparison) -> Section:
+    first = compared.runs[0]
     return Section(
         "What happens",
         [_SIMULATED],
@@ -128,13 +129,18 @@ def _simulated(compared: Comparison) -> Section:
             ),
             Picture(
                 "attempts",
-                f"How many attempts the jobs needed ({compared.runs[0].driver})",
-                plots.stamp(plots.attempts(frames.jobs(compared.runs[0].trace)), compared.runs[0]),
+                f"How many attempts the jobs needed ({first.driver})",
+                plots.stamp(plots.attempts(frames.jobs(first.trace)), first),
             ),
             Picture(
                 "depth",
-                f"How many jobs were ready, delayed and reserved ({compared.runs[0].driver})",
-                plots.stamp(plots.depth(frames.depth(compared.runs[0].trace)), compared.runs[0]),
+                f"How many jobs were ready, delayed and reserved ({first.driver})",
+                plots.stamp(plots.depth(frames.depth(first.trace)), first),
+            ),
+            Picture(
+                "workers",
+                f"What each worker had in hand, and how it ended ({first.driver})",
+                plots.stamp(plots.workers(frames.attempts(first.trace), events=frames.events(first.trace)), first),
             ),
         ],
     )

@@ -82,7 +82,7 @@ class Drawn(NamedTuple):
 
 
 def pictures(lab: Lab) -> list[Drawn]:
-    """Draw a lab's throughput, waits, depth and attempts, and what became of each job."""
+    """Draw a lab's throughput, waits, depth and attempts, what became of each job, and what each worker did."""
     waits = pd.concat([frames.waits(side.trace).assign(driver=side.driver) for side in lab.sides], ignore_index=True)
     drawn = [
         _drawn("jobs completed over time, each driver a line", plots.throughput, events(lab), lab.sides),
@@ -94,6 +94,7 @@ def pictures(lab: Lab) -> list[Drawn]:
         ("jobs reserved, ready and delayed over time", plots.depth, frames.depth),
         ("jobs by how many attempts they took", plots.attempts, frames.jobs),
         ("what each job was in over time", plots.timeline, frames.spans),
+        ("what each worker had in hand over time", plots.workers, frames.attempts),
     )
     for about, draw, frame in of_each:
         for side in lab.sides:

@@ -355,7 +355,7 @@ def test_the_statements_of_the_last_action(labs: Callable[..., Lab]) -> None:
 def test_pictures_and_files_come_as_bytes(front: Front) -> None:
     front.ask("dispatch_text", handler="pay", payload="")
     captions = front.ask("plots")["result"]
-    shown = ("completed", "waits", "ready", "attempts", "what each job was in")
+    shown = ("completed", "waits", "ready", "attempts", "what each job was in", "what each worker had in hand")
     assert len(front.buffers[-1]) == len(captions) == len(shown)
     assert [word in caption for word, caption in zip(shown, captions, strict=True)] == [True] * len(shown)
     assert all(picture.startswith(b"\x89PNG") for picture in front.buffers[-1])

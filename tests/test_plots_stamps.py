@@ -39,7 +39,7 @@ def test_equal_runs_share_a_line_and_others_have_their_own(run, tmp_path):
     third = simulate(drivers.open("memory://"), named("between_polls", seed=8))
     ax = plots.stamp(plots.timeline(frames.spans(run.trace)), run, other, third)
     first, second = stamped(ax).get_text().split("\n")
-    assert first.startswith("memory = SQLite ")
+    assert first.startswith("memory ≡ SQLite ")
     assert first.endswith(f"seed 7 · trace {run.trace.digest()}")
     assert second == f"memory · seed 8 · trace {third.trace.digest()}"
 

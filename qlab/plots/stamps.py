@@ -75,7 +75,7 @@ def _lines(marks: list[Mark]) -> Iterator[str]:
         yield _line(marks, ", ", f"{len(marks):,} runs, their traces {digest_of(each.digest for each in marks)}")
         return
     for digest, equal in together.items():
-        yield _line(equal, " = ", f"trace {digest}")
+        yield _line(equal, " ≡ ", f"trace {digest}")
 
 
 def digest_of(digests: Iterable[str]) -> str:

@@ -227,6 +227,7 @@ def test_every_picture_can_be_drawn_whatever_people_write(driver: Any, hostile: 
     queue = played(driver, hostile)
     for draw, frame in (
         (plots.timeline, frames.spans(queue.trace)),
+        (plots.workers, frames.attempts(queue.trace)),
         (plots.attempts, frames.jobs(queue.trace)),
         (plots.depth, frames.depth(queue.trace)),
         (plots.throughput, frames.events(queue.trace).assign(driver=hostile)),

@@ -96,7 +96,8 @@ def _draw_rings(ax: Axes, interval: float, moments: Numbers) -> None:
         ax.add_patch(Circle((0, 0), radius, fill=False, ec="0.85", lw=0.8, zorder=1))
         ax.text(x, y, shown.say(moment), **style | {"fontsize": 7, "color": "0.2", "zorder": 5, "bbox": _LABEL})
     ax.set(xlim=(-1.3, 1.3), ylim=(-1.25, 1.25), xticks=[], yticks=[], aspect="equal")
-    ax.set(xlabel=_AROUND, ylabel=_OUTWARD)
+    ax.set_xlabel(_AROUND)
+    ax.set_ylabel(_OUTWARD, labelpad=14)
     ax.spines[:].set_visible(False)
 
 

@@ -12,7 +12,7 @@ from qlab.errors import QueueClosed
 from qlab.explorer import Explored, explore
 from qlab.flaws import FLAWS
 from qlab.lab import Lab
-from qlab.situation import SITUATIONS, Situation, small
+from qlab.situation import SITUATIONS
 from qlab.widgets.explorer import ALL, BROKEN, Explorer, Stopped
 
 ONE_JOB = {
@@ -65,7 +65,10 @@ def test_the_call_that_it_shows_explores_the_same(
 ) -> None:
     assert "error" not in front.ask("explore", driver=driver, sample=sample, **(ONE_JOB | changed))
     found = last(front)["found"]
-    twin: Explored = eval(found["code"], {"lab": lab, "Situation": Situation, "small": small})
+    imports, _, call = found["code"].rpartition("\n")
+    names: dict[str, Any] = {"lab": lab}
+    exec(imports, names)
+    twin: Explored = eval(call, names)
     assert dict(found["outcomes"]) == twin.outcomes
     assert (found["broken"] is None) == (twin.first_broken is None)
 

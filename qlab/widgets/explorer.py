@@ -312,14 +312,16 @@ def _code(fields: dict[str, Any], driver: str, sample: str | None) -> str:
     usual = {} if named is None else _fields(named)
     changed = {name: value for name, value in fields.items() if name != "about" and usual.get(name, ...) != value}
     more = [f"{name}={changed[name]!r}" for name in ("expiries", "crashes", "restarts") if name in changed]
+    imports = ""
     if changed.keys() <= {"expiries", "crashes", "restarts"}:
         scenario = repr(fields["name"])
     else:
+        imports = "from qlab.situation import Situation, small\n"
         how = [f"{name}={fields[name]!r}" for name in ("workers", "jobs", "tries", "fails", "runs_out")]
         most = [f"{name}={fields[name]!r}" for name in ("expiries", "crashes", "restarts", "renamed")]
         scenario, more = f"Situation(small('mine', {', '.join(how)}), {', '.join(most)})", []
     sampled = [] if sample is None else [f"sample={sample!r}"]
-    return f"lab.explore({', '.join([scenario, f'driver={driver!r}', *more, *sampled])})"
+    return f"{imports}lab.explore({', '.join([scenario, f'driver={driver!r}', *more, *sampled])})"
 
 
 def _told(order: Order) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def test_says_what_it_cannot_do_and_goes_on(open_notebook: Open, subtests: pytes
         explorer.field("Workers").fill("0")
         explorer.tells("Workers: use a whole number from 1 to 8.")
         expect(explorer.button("Explore")).to_have_attribute("aria-disabled", "true")
+        explorer.field("Workers").fill("3")
+        explorer.tells(re.compile("The scenario: Two workers and one job.* Its numbers are changed below."))
         explorer.field("Workers").fill("2")
         expect(explorer.button("Explore")).not_to_have_attribute("aria-disabled", "true")
     with subtests.test("a scenario that the kernel refuses"):

@@ -22,8 +22,8 @@ export function formPart(session) {
   const queue = h("select", { onchange: () => session.changed() });
   const scenario = h("select", { onchange: () => { fill(scenario.value); session.changed(); } });
   const counts = Object.fromEntries(COUNTS.map(([name, , least, about]) =>
-    [name, h("input", { type: "number", min: least, max: 8, step: 1, title: about, placeholder: OPEN[name], required: !OPEN[name], oninput: check })]));
-  const flags = Object.fromEntries(FLAGS.map(([name]) => [name, h("input", { type: "checkbox", oninput: check })]));
+    [name, h("input", { type: "number", min: least, max: 8, step: 1, title: about, placeholder: OPEN[name], required: !OPEN[name], oninput: () => session.changed() })]));
+  const flags = Object.fromEntries(FLAGS.map(([name]) => [name, h("input", { type: "checkbox", oninput: () => session.changed() })]));
   const sample = h("select", {}, ...SAMPLES.map(([value, text]) => h("option", { value }, text)));
   const problem = h("p", { class: "problem" });
   const told = h("div", { class: "about-queue" });
@@ -75,7 +75,12 @@ export function formPart(session) {
     const [, promise, does] = session.told.queues.find(([name]) => name === queue.value) ?? [];
     const { about } = known().find((one) => one.name === scenario.value) ?? {};
     const lines = promise ? [["A promise", promise], ["This flaw", does]] : [["A driver", "It keeps every promise: no order should break one."]];
-    told.replaceChildren(...[...lines, ["The scenario", about]].map(([what, text]) => h("p", {}, h("b", {}, `${what}: `), text ?? "")));
+    const changed = isChanged() ? " Its numbers are changed below." : "";
+    told.replaceChildren(...[...lines, ["The scenario", `${about ?? ""}${changed}`]].map(([what, text]) => h("p", {}, h("b", {}, `${what}: `), text ?? "")));
+  }
+  function isChanged() {
+    const fields = known().find((one) => one.name === scenario.value) ?? {};
+    return COUNTS.some(([name]) => number(counts[name]) !== fields[name]) || FLAGS.some(([name]) => flags[name].checked !== fields[name]);
   }
   let described = "";
   function draw() {
@@ -86,7 +91,7 @@ export function formPart(session) {
       queue.value = session.told.driver;
       fill(scenario.value);
     }
-    const present = `${queue.value} ${scenario.value}`;
+    const present = `${queue.value} ${scenario.value} ${isChanged()}`;
     if (present !== described) { described = present; describe(); }
     check();
     enable(hunt, session.cannot);

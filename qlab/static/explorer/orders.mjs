@@ -27,9 +27,9 @@ export function outcomesPart(session) {
     const { found, order } = session.told;
     el.hidden = !found;
     if (!found) return;
-    const bound = found.bound ? `, each order finds what it can with a probability of at least ${found.bound.toPrecision(2)}` : "";
+    const bound = found.bound ? `, each of which finds what takes 3 choices with a probability of at least ${found.bound.toPrecision(2)}` : "";
     const sound = `No order breaks a promise.${found.flaw ? " This flaw shows in another scenario: press Find what breaks." : ""}`;
-    setText(verdict, `${found.says}: ${many(found.states, "state")}${bound}, on ${found.driver}. ${found.broken ? `A promise is broken: “${found.broken.promise}”.` : sound}`);
+    setText(verdict, `${found.says}${bound}: ${many(found.states, "state")}, on ${found.driver}. ${found.broken ? `A promise is broken: “${found.broken.promise}”.` : sound}`);
     setAttribute(verdict, "class", found.broken ? "verdict alarm" : "verdict");
     setText(code, found.code);
     const rows = found.outcomes.map(([outcome, count]) => [outcome, outcome, count]);

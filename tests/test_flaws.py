@@ -1,7 +1,7 @@
 """Each flaw breaks its promise and no other: what it does in small scenarios, beside the memory driver."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -281,6 +281,15 @@ def test_a_job_that_was_brought_back_may_be_retried_beside_itself() -> None:
 # -- on a queue --
 
 
+@pytest.fixture
+def queue_on() -> Iterator[Callable[..., Queue]]:
+    """Makes queues on drivers, and closes them."""
+    with ExitStack() as opened:
+        yield lambda driver, **policy: opened.enter_context(
+            Queue(driver, clock=SimulatedClock(), policy=Policy(**policy))
+        )
+
+
 def test_the_queue_tells_a_flaw_who_reserves_and_who_recovers() -> None:
     clock = SimulatedClock()
     with Queue(FLAWS["sweep of one's own"](), clock=clock) as queue:
@@ -302,8 +311,8 @@ def test_two_flaws_together_break_both_promises() -> None:
         together()
 
 
-def test_completed_by_id_a_job_is_done_by_the_worker_that_was_superseded() -> None:
-    queue = Queue(CompletesById(), clock=SimulatedClock(), policy=Policy(retry_after=5.0))
+def test_completed_by_id_a_job_is_done_by_the_worker_that_was_superseded(queue_on: Callable[..., Queue]) -> None:
+    queue = queue_on(CompletesById(), retry_after=5.0)
 
     @queue.handler("a")
     def a(job):
@@ -321,10 +330,9 @@ def test_completed_by_id_a_job_is_done_by_the_worker_that_was_superseded() -> No
     ]
 
 
-def poisoned(driver: Driver, until: float = 100.0) -> Queue:
+def poisoned(queue: Queue, until: float = 100.0) -> Queue:
     """One worker; a job that kills it after a second, each time, before three good jobs; it is back 4 seconds later."""
-    clock = SimulatedClock()
-    queue = Queue(driver, clock=clock, policy=Policy(tries=3))
+    clock = queue.clock
     for name in ("poison", "good"):
         queue.handler(name)(lambda job: (yield 1.0))
     for name in ("poison", "good", "good", "good"):
@@ -340,27 +348,27 @@ def poisoned(driver: Driver, until: float = 100.0) -> Queue:
     return queue
 
 
-def test_recovered_in_place_a_killer_is_dead_before_any_good_job_has_its_turn() -> None:
-    queue = poisoned(RecoversInPlace())
+def test_recovered_in_place_a_killer_is_dead_before_any_good_job_has_its_turn(queue_on: Callable[..., Queue]) -> None:
+    queue = poisoned(queue_on(RecoversInPlace(), tries=3))
     assert [at for at, _, job in told(queue, "reserved") if job == 1] == [0.0, 5.0, 10.0, 15.0]
     assert told(queue, "failed") == [(15.0, "failed", 1)]
     assert [at for at, _, job in told(queue, "reserved") if job != 1] == [15.0, 16.0, 17.0]
 
 
-def test_recovered_by_the_contract_a_killer_goes_behind_the_good_jobs() -> None:
-    queue = poisoned(MemoryDriver())
+def test_recovered_by_the_contract_a_killer_goes_behind_the_good_jobs(queue_on: Callable[..., Queue]) -> None:
+    queue = poisoned(queue_on(MemoryDriver(), tries=3))
     assert [at for at, _, _ in told(queue, "completed")] == [6.0, 7.0, 8.0]
     assert told(queue, "failed") == [(18.0, "failed", 1)]
 
 
-def test_counted_at_failure_a_killer_is_never_used_up() -> None:
-    queue = poisoned(together(CountsFailures, RecoversInPlace)())
+def test_counted_at_failure_a_killer_is_never_used_up(queue_on: Callable[..., Queue]) -> None:
+    queue = poisoned(queue_on(together(CountsFailures, RecoversInPlace)(), tries=3))
     assert len(told(queue, "reserved")) == 20
     assert told(queue, "completed", "failed") == []
 
 
-def test_released_in_place_a_job_that_always_fails_keeps_the_good_ones_waiting() -> None:
-    queue = Queue(ReleasesInPlace(), clock=SimulatedClock(), policy=Policy(tries=3, backoff=(0.0,)))
+def test_released_in_place_a_job_that_always_fails_keeps_the_good_ones_waiting(queue_on: Callable[..., Queue]) -> None:
+    queue = queue_on(ReleasesInPlace(), tries=3, backoff=(0.0,))
 
     @queue.handler("bad")
     def bad(job):

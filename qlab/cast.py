@@ -63,11 +63,10 @@ class Card:
     succeeded: int = 0
     completed: int = 0
     passed: tuple[int, ...] = ()
-    listed: bool = True
 
     def back(self) -> None:
         """Have it in nobody's hands any more."""
-        self.holder, self.passed, self.listed = 0, (), True
+        self.holder, self.passed = 0, ()
 
     def view(self, number: int, places: Sequence[tuple[str, int]]) -> JobView:
         """Show it.
@@ -79,7 +78,6 @@ class Card:
         return JobView(
             number, tuple(sorted(place for place, _ in places)), max((attempts for _, attempts in places), default=0),
             self.reserved, self.holder, self.started, self.ended, self.succeeded, self.completed, self.passed,
-            self.listed,
         )  # fmt: skip
 
 

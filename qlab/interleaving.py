@@ -69,8 +69,8 @@ class JobView(NamedTuple):
         ended: How often its handler ended.
         succeeded: How often its handler returned.
         completed: How often the store accepted its completion.
-        passed: The jobs that were reserved while this one was ready and waited, as often as they were.
-        listed: Whether the store has put it into its line: only of stores that do so when somebody asks.
+        passed: The jobs that were reserved while this one was ready and waited, as often as they were. It tells, too,
+            whether somebody has asked since: a store whose order is that of arrival puts it into its list only then.
     """
 
     number: int
@@ -83,7 +83,6 @@ class JobView(NamedTuple):
     succeeded: int = 0
     completed: int = 0
     passed: tuple[int, ...] = ()
-    listed: bool = True
 
     @property
     def place(self) -> str:

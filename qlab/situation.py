@@ -164,6 +164,11 @@ _NAMED = (
         small("crash", "Two workers and one job; one worker may crash, and one reservation may run out."),
         expiries=1, crashes=1,
     ),
+    Situation(
+        small("beside", "Two workers and two jobs; a worker crashes, and recovers at its next start what has run out, "
+              "beside one that works.", jobs=2),
+        expiries=1, crashes=1, restarts=1,
+    ),
 )  # fmt: skip
 
 SITUATIONS: Mapping[str, Situation] = MappingProxyType({each.name: each for each in _NAMED})

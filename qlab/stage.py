@@ -104,7 +104,6 @@ class Stage:
         """Remember of each job that waits which one went before it."""
         for number in waiting:
             card = self._cards[number]
-            card.listed = True
             card.passed = () if number == taken else tuple(sorted((*card.passed, taken)))
 
     def _exhausted(self, step: Step, hand: Hand, held: Reservation) -> Did:
@@ -164,8 +163,6 @@ class Stage:
         return Did(step, "recover", recovered=tuple(self._numbers[job.uid] for job in recovered))
 
     def _run_out(self, step: Step) -> Did:
-        card = self._cards[step.job]
-        card.listed = self.queue.driver.order != "arrival"
         return Did(step, "", step.job)
 
     # -- looking --

@@ -15,6 +15,7 @@ from conftest import only
 from qlab import explore
 from qlab.cli import main
 from qlab.flaws import FLAWS
+from qlab.situation import SITUATIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8").split("## Every order of one job")[1].split("\n## ")[0]
@@ -91,11 +92,11 @@ def test_every_flaw_is_found_in_a_table_that_fits_a_terminal(run: Run) -> None:
     assert with_stories.output.count("That breaks a promise, ") == len(FLAWS)
 
 
-@only("memory", "sqlite", "redis_zset-valkey", "redis_list-valkey")
+@only("memory", "sqlite")
 def test_a_driver_is_put_through_every_scenario_and_keeps_its_promises(address: str, run: Run) -> None:
     told = run("--driver", address)
     named = [line.split()[0] for line in told.output.splitlines() if line.endswith("  none")]
-    assert named == ["one_job", "one_try", "takes_two", "two_jobs", "restart", "renamed", "crash"]
+    assert named == [*SITUATIONS]
     assert told.output.endswith("\nNo promise is broken.\n")
     assert told.exit_code == 0
 

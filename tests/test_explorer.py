@@ -25,7 +25,7 @@ from qlab.minimised import shortened
 from qlab.plays import Plays
 from qlab.scenario import Arrival, Behaviour, Scenario
 from qlab.situation import SITUATIONS, Situation, small
-from qlab.walks import TooLarge, look
+from qlab.walks import Here, TooLarge, look
 from qlab.workload import Poisson, Workload
 
 CONTRACT = "memory://"
@@ -89,7 +89,9 @@ def one_by_one(plays: Plays, path: Way = ()) -> Counter[str]:
 
 
 BY_ARRIVAL = "memory://?order=arrival"
-SMALL = [(store, situation) for store in (CONTRACT, BY_ARRIVAL, *FLAWS) for situation in SITUATIONS.values()]
+SMALL = [
+    (store, SITUATIONS[name]) for store in (CONTRACT, BY_ARRIVAL, *FLAWS) for name in SITUATIONS if name != "beside"
+]
 
 
 @pytest.mark.parametrize(("store", "situation"), [*SMALL, (CONTRACT, TWO_JOBS), (BY_ARRIVAL, TWO_JOBS)])
@@ -97,6 +99,63 @@ def test_merging_states_changes_no_count(store: str, situation: Situation) -> No
     driver = FLAWS.get(store, store)
     with Plays(situation, driver) as plays:
         assert dict(explore(situation, driver=driver).outcomes) == dict(one_by_one(plays))
+
+
+def steps(text: str) -> Way:
+    """Read a path: `r1 f1 s1 c1 b1` are steps of worker 1, and `o2` is that the reservation of job 2 runs out."""
+    verbs = dict(zip("rfscb", (Verb.RESERVE, Verb.FINISH, Verb.SETTLE, Verb.CRASH, Verb.RESTART), strict=True))
+    return tuple(
+        Step(Verb.RUN_OUT, job=int(word[1])) if word[0] == "o" else Step(verbs[word[0]], int(word[1]))
+        for word in text.split()
+    )
+
+
+def taken(plays: Plays, text: str) -> Here:
+    """Take a path step by step."""
+    here = plays.play(())
+    for step in steps(text):
+        assert here is not None
+        here = plays.play((*here.path, step))
+    assert here is not None
+    return here
+
+
+ALIKE = [
+    # Who was released first comes first.
+    (CONTRACT, {"jobs": 2, "fails": 1}, "r1 r2 f1 f2 s1 s2", "r1 r2 f1 f2 s2 s1", "r1", (1, 2)),
+    # What has run out stands in the list of such a store only since somebody asked.
+    (BY_ARRIVAL, {"jobs": 3, "workers": 3, "fails": 1}, "r1 r2 o1 r3", "r1 r2 r3 o1", "f2 s2 r2", (1, 2)),
+    # Whose reservation has run out is superseded once another has had the job.
+    (CONTRACT, {"tries": 3}, "r1 o1 r2 f2", "r2 o1 r1 f2", "s2", (1, 1)),
+]
+
+
+@pytest.mark.parametrize(("driver", "how", "one", "other", "then", "jobs"), ALIKE)
+def test_states_with_different_futures_are_not_merged(
+    driver: str, how: dict[str, Any], one: str, other: str, then: str, jobs: tuple[int, int]
+) -> None:
+    with Plays(Situation(small("alike", **how)), driver) as plays:
+        assert taken(plays, one).state != taken(plays, other).state
+        after = [taken(plays, f"{path} {then}").state for path in (one, other)]
+    assert tuple(state.did.job for state in after if state.did is not None) == jobs
+    assert after[0] != after[1]
+
+
+def test_states_are_merged_that_came_about_in_another_order() -> None:
+    with Plays(Situation(small("alike", jobs=2)), CONTRACT) as plays:
+        assert taken(plays, "r1 r2 f1 f2").state == taken(plays, "r1 r2 f2 f1").state
+        assert taken(plays, "r1 f1 r2").state == taken(plays, "r1 r2 f1").state
+
+
+def test_who_restarts_beside_another_recovers_only_what_has_run_out() -> None:
+    with Plays(SITUATIONS["beside"], CONTRACT) as plays:
+        beside = taken(plays, "r1 r2 c2 b2").state
+        assert beside.did is not None
+        assert (beside.did.recovered, beside.workers[0].superseded) == ((), False)
+        ran_out = taken(plays, "r1 r2 c2 o1 b2 f1 s1").state
+        assert ran_out.did is not None
+        assert (ran_out.did.superseded, ran_out.did.accepted, ran_out.line) == (True, False, (1,))
+        assert look(taken(plays, "r1 r2 c2 o1 b2 f1 s1"), PROMISES) is None
 
 
 @pytest.mark.parametrize("driver", [CONTRACT, BY_ID, REVOKED])
@@ -118,14 +177,13 @@ def test_the_paths_of_an_outcome_are_as_many_as_were_counted_and_each_ends_so(dr
 
 def test_one_reservation_runs_out_without_another_the_older_or_the_younger() -> None:
     explored = explore(TWO_JOBS)
-    both = [Step(Verb.RESERVE, 1, 1), Step(Verb.RESERVE, 2, 2)]
-    ran_out = {path[2] for path in explored.paths_of() if list(path[:2]) == both and path[2].verb is Verb.RUN_OUT}
-    assert ran_out == {Step(Verb.RUN_OUT, job=1), Step(Verb.RUN_OUT, job=2)}
+    reserved = (Step(Verb.RESERVE, 1, 1), Step(Verb.RESERVE, 2, 2))
+    ran_out = {path[2] for path in explored.paths_of() if path[:2] == reserved and path[2].verb is Verb.RUN_OUT}
+    assert ran_out == {*steps("o1 o2")}
     with Plays(explored.situation, CONTRACT) as plays:
         for step in ran_out:
-            there = plays.play((*both, step))
-            assert there is not None
-            assert {job.number: job.place for job in there.state.jobs} == {step.job: "ready", 3 - step.job: "reserved"}
+            jobs = taken(plays, f"r1 r2 o{step.job}").state.jobs
+            assert {job.number: job.place for job in jobs} == {step.job: "ready", 3 - step.job: "reserved"}
 
 
 # -- what is broken --
@@ -420,17 +478,8 @@ def test_priorities_find_a_flaw_at_least_as_often_as_their_bound_says() -> None:
 
 
 def test_what_a_path_does_not_need_is_left_out_also_where_its_jobs_change() -> None:
-    long = tuple(
-        Step(*step)
-        for step in [
-            (Verb.RESERVE, 1, 1), (Verb.FINISH, 1, 1), (Verb.SETTLE, 1, 1), (Verb.RESERVE, 2, 2), (Verb.RUN_OUT, 0, 2),
-            (Verb.FINISH, 2, 2), (Verb.SETTLE, 2, 2),
-        ]
-    )  # fmt: skip
     with Plays(TWO_JOBS, REVOKED) as plays:
-        there = plays.play(long)
-        assert there is not None
-        found = look(there, PROMISES)
+        found = look(taken(plays, "r1 f1 s1 r2 o2 f2 s2"), PROMISES)
         assert found is not None
         short = shortened(found, plays.play, PROMISES)
     assert [str(step) for step in short.path] == [

@@ -69,7 +69,7 @@ def _restarted(did: Did, before: State, after: State, who: str) -> str:
 
 def _settled(did: Did, after: State, who: str, job: str) -> str:
     if did.superseded and not did.accepted:
-        rest = "and is told so, but changes the store" if did.changed else "and changes nothing"
+        rest = "and yet the store is another now" if did.changed else "and nothing changes"
         return f"{who} comes too late to {did.verb} {job}: its reservation was superseded, {rest}."
     if did.superseded:
         return f"{who}, whose reservation was superseded, {_THIRD[did.verb]} {job} all the same."

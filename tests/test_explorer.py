@@ -607,6 +607,24 @@ def test_what_cannot_be_meant_is_refused(named: Any, how: dict[str, Any], said: 
     assert said in str(refused.value)
 
 
+def test_a_driver_that_is_open_stays_open_and_keeps_its_jobs(driver: Driver) -> None:
+    with_a_job = Queue(driver, clock=SimulatedClock(), name=QUEUE)
+    with_a_job.handler("send")(print)
+    with_a_job.dispatch("send")
+    assert explore("one_try", driver=driver).paths == 12
+    assert with_a_job.counts() == (1, 0, 0, 0)
+
+
+def test_who_comes_too_late_is_told_so_in_a_story() -> None:
+    late = "Worker 1 comes too late to complete job 1: its reservation was superseded, "
+    sound = explore("one_job")
+    path = next(path for path in sound.paths_of(TWICE) if [step.verb for step in path[1:3]] == LATE)
+    assert f"{late}and nothing changes." in sound.story(path)
+    broken = explore("one_job", driver=TellsLate)
+    assert broken.first_broken is not None
+    assert broken.story(broken.first_broken.path)[-2] == f"{late}and yet the store is another now."
+
+
 def test_an_outcome_that_there_is_none_of_is_refused() -> None:
     with pytest.raises(ValueError, match="no path ends in 'lost': use one of 'done, run 2x', 'done once'"):
         explore("one_job").paths_of("lost")

@@ -9,6 +9,7 @@ from typing import Any
 
 from qlab.clock import NEVER, SimulatedClock, us
 from qlab.cost import Cost
+from qlab.driver import Driver
 from qlab.errors import AttemptsExhausted, DriverUnavailable
 from qlab.job import Job, Release, Reservation
 from qlab.outcome import Outcome, Released, Retrying
@@ -446,7 +447,7 @@ class Engine:
         """Let a worker that found nothing wait."""
         if self._poll is None:
             self._idle.append(seat)
-            if self._is_unsure or self._skewed:
+            if self._is_unsure or self._skewed or self._is_paced:
                 self._wait_for_time(seat)
             elif self._due < self._wake_at:
                 self._plan_wake()
@@ -486,7 +487,7 @@ class Engine:
     def _next_due(self, seat: Seat) -> float | None:
         """Tell when a job may be reserved by a worker's clock, also while its store has troubles."""
         now = self._moment(seat)
-        return self.queue.driver.store.next_due(self.queue.name, now=self.now if now is None else now)
+        return self._calm.next_due(self.queue.name, now=self.now if now is None else now)
 
     def _plan_wake(self) -> None:
         if self._idle and self._due < self._wake_at:
@@ -664,6 +665,8 @@ class Engine:
         self._steps = self.queue.stepper
         self.is_instant = self._cost is None and not hasattr(self.queue.driver, "opens_at")
         self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
+        self._calm: Driver = getattr(self.queue.driver, "calm", self.queue.driver)
+        self._is_paced = self._calm is not self._calm.store  # what stands before a store may hold back what is ready
 
     def _plan(self, at: int, act: Act, arg: Any = None) -> int:
         self._serial += 1

@@ -8,7 +8,10 @@ from conftest import BY_ARRIVAL, IN_ORDER, only
 from qlab import Policy, Queue, SimulatedClock, drivers, simulate
 from qlab.bench import Bench
 from qlab.driver import Driver
+from qlab.drivers.memory import MemoryDriver
+from qlab.drivers.paced import PacedDriver
 from qlab.explanation import agreement
+from qlab.faults import Away
 from qlab.scenario import NAMED, Arrival, Behaviour, Crash, Scenario, named
 from qlab.simulation import Run
 from qlab.trace import Kind
@@ -191,3 +194,16 @@ def test_a_worker_that_crashed_takes_no_job_until_it_is_back(bench: Bench) -> No
     bench.resume(bench.seats[1])
     bench.run(6.0)
     assert kinds(bench)[3:] == [(5.0, "resumed", None), (5.0, "reserved", 1), (5.0, "completed", 1)]
+
+
+def test_a_driver_that_holds_jobs_back_is_asked_when_it_lets_one_go() -> None:
+    """A pace makes a job due at a moment that neither an arrival nor a reservation tells."""
+    paced = PacedDriver(MemoryDriver(), pace=60.0, cap=None, day_ends=lambda moment: moment + 86_400.0)
+    arrivals = tuple(Arrival(at, "mail") for at in (0.0, 0.0, 10.0, 200.0))
+    run = simulate(paced, arrivals=arrivals, handlers={"mail": Behaviour(seconds=1.0)}, workers=2, poll=None)
+    assert [event.at for event in run.trace if event.kind is Kind.RESERVED] == [0.0, 60.0, 120.0, 200.0]
+    away = simulate(
+        PacedDriver(MemoryDriver(), pace=60.0, cap=None, day_ends=lambda moment: moment + 86_400.0),
+        arrivals=arrivals, handlers={"mail": Behaviour(seconds=1.0)}, poll=None, faults=(Away(30.0, 50.0),),
+    )  # fmt: skip
+    assert [event.at for event in away.trace if event.kind is Kind.RESERVED][:2] == [0.0, 80.0]

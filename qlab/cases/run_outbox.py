@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from qlab import frames
+from qlab import drivers, frames
 from qlab.cases.case import Case
 from qlab.cases.laws import positive
 from qlab.cases.observed import Numbers, numbers
@@ -58,7 +58,9 @@ def _burst(case: Case) -> Plan:
 
     def run(simulate: Simulate) -> float:
         clock = SimulatedClock(epoch=datetime(2030, 1, 1, tzinfo=UTC))
-        with mail_outbox("memory://", _send, pace=pace, daily_cap=cap, clock=clock) as outbox:
+        store = drivers.open("memory://")
+        with store:
+            outbox = mail_outbox(store, _send, pace=pace, daily_cap=cap, clock=clock)  # which starts no worker
             burst = [Arrival(0.0, "mail", n) for n in range(mails)]
             done = simulated(simulate, outbox.queue, arrivals=burst)
         return float(numbers(frames.jobs(done.trace)["first_reserved_at"]).max())

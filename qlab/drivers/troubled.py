@@ -55,6 +55,11 @@ class Troubled(Before):
         self._lock = threading.Lock()
         free_in_children(self)
 
+    @property
+    def calm(self) -> Driver:
+        """The driver behind the trouble, which may itself stand before another."""
+        return self._store
+
     def on(self, store: Driver) -> "Troubled":
         """Make the same trouble, as far as it has come, before another store: a copy of this one's, for example."""
         other = Troubled(store, self.troubles, lock_wait=self.lock_wait)

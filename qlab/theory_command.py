@@ -26,6 +26,7 @@ Example:
   qlab theory
   qlab theory --cases cases.json --tier all --only mm1
 """
+_EXACT = ("trace", "interleavings")
 _WIDTHS = (11, 11, 10)  # of what is expected, what was got, and how far off that may be
 
 
@@ -102,12 +103,12 @@ def _say(line: str) -> None:
 
 
 def _lines(width: int, verdict: "Verdict") -> Iterator[str]:
-    if verdict.kind == "trace":
+    if verdict.kind in _EXACT:
         told = ("as stated", "as stated" if verdict.ok else "otherwise")
     else:
         told = (_number(verdict.expected), _number(verdict.got))
     yield _line(width, verdict.id, *told, _number(verdict.allowed), verdict.word)
-    if verdict.kind == "trace" and not verdict.ok:
+    if verdict.kind in _EXACT and not verdict.ok:
         yield f"  expected {verdict.expected}"
         yield f"  got {verdict.got}"
 

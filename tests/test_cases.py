@@ -81,9 +81,9 @@ def test_the_tier_for_every_day_has_a_few_of_the_cases_and_every_trace() -> None
     assert SHIPPED.tier("all") == SHIPPED
 
 
-def test_every_exact_trace_and_case_is_met() -> None:
+def test_every_exact_trace_case_and_count_of_orders_is_met() -> None:
     kept = tuple(one for one in SHIPPED.cases if one.kind in ("exact", "reference"))
-    for verdict in cases.judge(Cases("here", kept, SHIPPED.traces)):
+    for verdict in cases.judge(Cases("here", kept, SHIPPED.traces, SHIPPED.interleavings)):
         assert verdict.word == "ok", verdict
 
 
@@ -311,6 +311,15 @@ REFUSED = {
     ),
     "a trace without an id": ({"cases": [], "traces": [{}]}, "trace 1: .* is no trace: use an object with an id"),
     "a trace of nothing": ({"cases": [], "traces": [{"id": "t"}]}, "trace 't': it needs jobs, or an input"),
+    "orders of nothing": ({"cases": [], "interleavings": {"cases": [{}]}}, "interleavings 1: .* are no orders"),
+    "half an expiry": (
+        {"cases": [], "interleavings": {"cases": [{"mode": "ack_id", "expiries": 0.5, "outcomes": {"lost": 1}}]}},
+        "interleavings 1: its expiries is 0.5: use a whole number from 0",
+    ),
+    "an unknown mode": (
+        {"cases": [], "interleavings": {"cases": [{"mode": "hope", "outcomes": {"lost": 1}}]}},
+        r"interleavings\.hope\.E0\.C0\.N3: its mode is 'hope': use ack_token, ack_id",
+    ),
     "an unknown trace": (
         {"cases": [], "traces": [{"id": "t", "input": {"x": 1}, "expected": {"y": 1}}]},
         "trace 't': no run is known for an input of x",
@@ -338,6 +347,12 @@ def test_an_expectation_of_a_trace_that_nothing_tells_is_refused() -> None:
         "id": "t", "input": {"arrivals": [1], "tick": 60}, "expected": {"posted": [1]}}]}), "here")  # fmt: skip
     with pytest.raises(CaseError, match="trace 't': nothing tells 'posted'; there is sent"):
         list(cases.judge(told))
+
+
+def test_orders_that_are_miscounted_are_told_so() -> None:
+    orders = {"mode": "ack_id", "expiries": 0, "crashes": 0, "interleavings": 2, "outcomes": {"done once": 3}}
+    (verdict,) = cases.judge(parsed(json.dumps({"cases": [], "interleavings": {"cases": [orders]}}), "here"))
+    assert (verdict.word, verdict.expected, verdict.got) == ("missed", "outcomes done once 3", "outcomes done once 2")
 
 
 def test_a_group_or_case_that_is_not_there_is_refused_with_those_that_are() -> None:

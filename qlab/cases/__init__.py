@@ -5,7 +5,7 @@ expected, what came out, and whether that is near enough.
 """
 
 from qlab.cases.case import Case, CaseError
-from qlab.cases.files import Cases, StatedTrace, read, shipped
+from qlab.cases.files import Cases, StatedOrders, StatedTrace, read, shipped
 from qlab.cases.judging import Verdict, judge
 
-__all__ = ["Case", "CaseError", "Cases", "StatedTrace", "Verdict", "judge", "read", "shipped"]
+__all__ = ["Case", "CaseError", "Cases", "StatedOrders", "StatedTrace", "Verdict", "judge", "read", "shipped"]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from qlab.cases.case import Case, CaseError, parse
+from qlab.whole import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,32 @@ class StatedTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedOrders:
+    """How many orders of steps there are of one job and two workers, and how they end.
+
+    Attributes:
+        id: Its name.
+        mode: Which reservation completes a job.
+        expiries: How many reservations run out, at the most.
+        crashes: How many workers crash, at the most.
+        tries: How many attempts the job has.
+        expected: `interleavings`, `outcomes` and, if stated, `states`.
+    """
+
+    id: str
+    mode: str
+    expiries: int
+    crashes: int
+    tries: int
+    expected: Mapping[str, Any]
+    group: str = "interleavings"
+
+    def wrong(self, what: str) -> CaseError:
+        """Make the error that says what is wrong with it."""
+        return CaseError(f"{self.id}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
 class Cases:
     """The cases of a file.
 
@@ -56,33 +82,35 @@ class Cases:
     source: str
     cases: tuple[Case, ...]
     traces: tuple[StatedTrace, ...] = ()
-    interleavings: tuple[Mapping[str, Any], ...] = ()
+    interleavings: tuple[StatedOrders, ...] = ()
     ci_tier: frozenset[str] = frozenset()
 
     @property
     def names(self) -> dict[str, str]:
-        """The group of each case and trace, by its id."""
-        return {**{case.id: case.group for case in self.cases}, **{trace.id: trace.group for trace in self.traces}}
+        """The group of each case, trace and count of orders, by its id."""
+        stated: list[Case | StatedTrace | StatedOrders] = [*self.cases, *self.traces, *self.interleavings]
+        return {each.id: each.group for each in stated}
 
     def tier(self, tier: str) -> "Cases":
-        """Keep the cases of a tier: `ci` for those that are judged often, and every trace; or `all`."""
+        """Keep the cases of a tier: `ci` for those that are judged often, and all that is exact; or `all`."""
         if tier == "all":
             return self
         kept = tuple(case for case in self.cases if case.id in self.ci_tier)
         return Cases(self.source, kept, self.traces, self.interleavings, self.ci_tier)
 
     def only(self, name: str) -> "Cases":
-        """Keep the cases and traces of a group, or the one of an id.
+        """Keep what is of a group, or the one of an id.
 
         Raises:
             CaseError: There is none.
         """
         cases = tuple(case for case in self.cases if name in (case.group, case.id))
         traces = tuple(trace for trace in self.traces if name in (trace.group, trace.id))
-        if not cases and not traces:
-            groups = dict.fromkeys([*(case.group for case in self.cases), *(trace.group for trace in self.traces)])
-            raise CaseError(f"{self.source} has no group and no case {name!r}; its groups are {', '.join(groups)}")
-        return Cases(self.source, cases, traces, self.interleavings, self.ci_tier)
+        orders = tuple(each for each in self.interleavings if name in (each.group, each.id))
+        if not cases and not traces and not orders:
+            groups = ", ".join(dict.fromkeys(self.names.values()))
+            raise CaseError(f"{self.source} has no group and no case {name!r}; its groups are {groups}")
+        return Cases(self.source, cases, traces, orders, self.ci_tier)
 
 
 def shipped() -> Cases:
@@ -122,15 +150,16 @@ def parsed(text: str, source: str) -> Cases:
         raise CaseError(f"{source} is no file of cases: it needs an object with a list named cases")
     cases = tuple(parse(each, f"{source}, case {n}") for n, each in enumerate(content["cases"], 1))
     traces = tuple(_trace(each, f"{source}, trace {n}") for n, each in enumerate(_list(content, "traces", source), 1))
-    ids = Counter([*(case.id for case in cases), *(trace.id for trace in traces)])
+    orders = content.get("interleavings")
+    stated = _list(orders, "cases", f"{source}, interleavings") if isinstance(orders, dict) else []
+    counts = tuple(_orders(each, f"{source}, interleavings {n}") for n, each in enumerate(stated, 1))
+    ids = Counter([*(case.id for case in cases), *(trace.id for trace in traces), *(each.id for each in counts)])
     if twice := [each for each, count in ids.items() if count > 1]:
         raise CaseError(f"{source} has {twice[0]!r} twice: give each its own id")
     tier = _list(content, "ci_tier", source)
     if unknown := [each for each in tier if each not in ids]:
         raise CaseError(f"{source} has no case {unknown[0]!r}, which its ci_tier names")
-    orders = content.get("interleavings")
-    stated = _list(orders, "cases", f"{source}, interleavings") if isinstance(orders, dict) else []
-    return Cases(source, cases, traces, tuple(map(MappingProxyType, stated)), frozenset(tier))
+    return Cases(source, cases, traces, counts, frozenset(tier))
 
 
 def _list(content: Mapping[str, Any], key: str, source: str) -> list[Any]:
@@ -161,3 +190,17 @@ def _trace(value: object, place: str) -> StatedTrace:
     if not isinstance(allowed, int | float):
         raise CaseError(f"{where}: its tolerance.abs is {allowed!r}: use a number")
     return StatedTrace(value["id"], given, expected, float(allowed), value.get("variant") == "flaws")
+
+
+def _orders(value: object, place: str) -> StatedOrders:
+    if not isinstance(value, dict) or not isinstance(value.get("outcomes"), dict):
+        raise CaseError(f"{place}: {str(value)[:60]!r} are no orders: use an object with a mode and outcomes")
+    numbers = {name: value.get(name, least) for name, least in (("expiries", 0), ("crashes", 0), ("tries", 3))}
+    for name, number in numbers.items():
+        if not is_whole(number, least=0):
+            raise CaseError(f"{place}: its {name} is {number!r}: use a whole number from 0")
+    mode = str(value.get("mode"))
+    expected = {name: value[name] for name in ("interleavings", "states") if name in value}
+    expected["outcomes"] = {str(name).lower(): count for name, count in value["outcomes"].items()}
+    id = f"interleavings.{mode}.E{numbers['expiries']}.C{numbers['crashes']}.N{numbers['tries']}"
+    return StatedOrders(id, mode, **numbers, expected=expected)

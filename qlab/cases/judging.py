@@ -6,13 +6,14 @@ A `reference` is a closed form. Everything else is computed from simulated runs,
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from qlab import simulation
 from qlab.cases.case import Case
-from qlab.cases.files import Cases, StatedTrace
+from qlab.cases.files import Cases, StatedOrders, StatedTrace
 from qlab.cases.forms import closed_form
 from qlab.cases.groups import plan
+from qlab.cases.orders import count
 from qlab.cases.plans import Plan, Simulate, close
 from qlab.cases.run_traces import watch
 from qlab.show import seconds as in_seconds
@@ -27,7 +28,8 @@ class Verdict:
 
     Attributes:
         id: The case.
-        kind: How it was computed: `stat`, `exact`, `qualitative`, `reference` or `trace`.
+        kind: How it was computed: `stat`, `exact`, `qualitative`, `reference`, `trace` or
+            `interleavings`.
         expected: What it was to be: a number or words.
         got: What it was; None where nothing was computed.
         allowed: How far off it may be; None where it is words.
@@ -63,8 +65,9 @@ def judge(
         CaseError: A group, a metric or a parameter is not there; the message names the case.
     """
     planned = [(case, _planned(case)) for case in cases.cases]
-    stated = [(trace, watch(trace)) for trace in cases.traces]
-    return _judged(planned, stated, simulate or _simulate, progress or (lambda *_: None))
+    exact: list[_Exact] = [(trace, watch(trace)) for trace in cases.traces]
+    exact += [(orders, _counting(orders)) for orders in cases.interleavings]
+    return _judged(planned, exact, simulate or _simulate, progress or (lambda *_: None))
 
 
 def _simulate(queue: Any, /, **stated: Any) -> simulation.Run:
@@ -88,17 +91,17 @@ def _near_threshold(case: Case) -> bool:
 
 def _judged(
     planned: list[tuple[Case, Plan | float | None]],
-    stated: list[tuple[StatedTrace, Callable[[Simulate], Mapping[str, Any]]]],
+    exact: list["_Exact"],
     simulate: Simulate,
     progress: Callable[[float, str], None],
 ) -> Iterator[Verdict]:
-    count, memory = len(planned) + len(stated), _Memory(simulate)
+    total, memory = len(planned) + len(exact), _Memory(simulate)
     for n, (case, how) in enumerate(planned):
-        progress(n / count, case.id)
+        progress(n / total, case.id)
         yield _verdict(case, how, memory)
-    for n, (trace, run) in enumerate(stated, len(planned)):
-        progress(n / count, trace.id)
-        yield _trace_verdict(trace, run(simulate))
+    for n, (stated, observe) in enumerate(exact, len(planned)):
+        progress(n / total, stated.id)
+        yield _exact_verdict(stated, observe(simulate))
     progress(1.0, "")
 
 
@@ -133,20 +136,28 @@ def _word(ok: bool) -> Word:
     return "ok" if ok else "missed"
 
 
-# -- traces --
+# -- what is exact: traces, and counts of orders --
+
+_Exact: TypeAlias = tuple[StatedTrace | StatedOrders, Callable[[Simulate], Mapping[str, Any]]]
 
 
-def _trace_verdict(trace: StatedTrace, observed: Mapping[str, Any]) -> Verdict:
-    if unknown := [name for name in trace.expected if name not in observed]:
-        raise trace.wrong(f"nothing tells {unknown[0]!r}; there is {', '.join(observed)}")
-    wrong = [name for name, value in trace.expected.items() if not close(observed.get(name), value, trace.allowed)]
-    shown = wrong or list(trace.expected)
+def _counting(orders: StatedOrders) -> Callable[[Simulate], Mapping[str, Any]]:
+    counted = count(orders)
+    return lambda _: counted()
+
+
+def _exact_verdict(stated: StatedTrace | StatedOrders, observed: Mapping[str, Any]) -> Verdict:
+    allowed = stated.allowed if isinstance(stated, StatedTrace) else 0.0
+    if unknown := [name for name in stated.expected if name not in observed]:
+        raise stated.wrong(f"nothing tells {unknown[0]!r}; there is {', '.join(observed)}")
+    wrong = [name for name, value in stated.expected.items() if not close(observed.get(name), value, allowed)]
+    shown = wrong or list(stated.expected)
     return Verdict(
-        trace.id,
-        "trace",
-        "; ".join(f"{name} {_told(trace.expected[name])}" for name in shown),
+        stated.id,
+        stated.group,
+        "; ".join(f"{name} {_told(stated.expected[name])}" for name in shown),
         "; ".join(f"{name} {_told(observed.get(name))}" for name in shown),
-        trace.allowed,
+        allowed,
         _word(not wrong),
     )
 

@@ -16,6 +16,7 @@ from qlab import Policy, Queue, SimulatedClock, drivers
 from qlab.clock import from_us, us
 from qlab.cost import Cost
 from qlab.driver import Driver
+from qlab.drivers.paced import PacedDriver
 from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew
 from qlab.job import Attempt, Release
 from qlab.requests import NOTHING
@@ -635,3 +636,11 @@ def test_redis_in_the_order_of_arrival_is_the_same_as_memory_in_it() -> None:
     with drivers.open("redis+embedded://?layout=list") as driver:
         run = simulate(driver, lively(5))
     assert run.digest == simulate("memory://?order=arrival", lively(5)).digest
+
+
+def test_a_store_that_paces_its_jobs_is_waited_for() -> None:
+    day = 86_400.0
+    with drivers.open("memory://") as store:
+        paced = PacedDriver(store, pace=60.0, cap=2, day_ends=lambda now: (now // day + 1) * day)
+        run = simulate(paced, poll=None, workload=jobs(*[(0.0, 0.0)] * 5))
+    assert moments(run, Kind.COMPLETED) == [0.0, 60.0, day, day + 60.0, 2 * day]

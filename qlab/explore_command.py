@@ -104,12 +104,13 @@ def _all(store: Any) -> "Sequence[Explored]":
 
 
 def _one(store: Any, given: Mapping[str, Any]) -> "Explored":
-    from qlab import explorer, situation
+    from qlab import explorer
+    from qlab.explorer.situation import small
 
     scenario: Any = given.get("scenario", "one_job")
     shape = {name: given[name] for name in _SHAPE if name in given}
     if shape:
-        scenario = situation.small("yours", **shape)
+        scenario = small("yours", **shape)
     chosen = {name: given[name] for name in (*_WRONG, "sample", "samples", "seed") if name in given}
     return explorer.explore(scenario, driver=store, **chosen)
 

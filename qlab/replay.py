@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qlab.explorer import Explored
-from qlab.interleaving import Path, Step, Verb
+from qlab.explorer.interleaving import Path, Step, Verb
+from qlab.explorer.stage import FAR, TICK, waits
 from qlab.lab import Lab
 from qlab.simulator import behave
-from qlab.stage import FAR, TICK, waits
 
 
 class Replay:

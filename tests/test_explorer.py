@@ -16,16 +16,16 @@ from qlab import Explored, Policy, Queue, SimulatedClock, SystemClock, Trace, ex
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
 from qlab.explorer import hunt
+from qlab.explorer.interleaving import Path as Way
+from qlab.explorer.interleaving import State, Step, Verb
+from qlab.explorer.invariants import PROMISES
+from qlab.explorer.minimised import shortened
+from qlab.explorer.plays import Plays
+from qlab.explorer.situation import SITUATIONS, Situation, small
+from qlab.explorer.walks import Here, TooLarge, look
 from qlab.flaws import FLAWS
-from qlab.interleaving import Path as Way
-from qlab.interleaving import State, Step, Verb
-from qlab.invariants import PROMISES
 from qlab.job import Reservation
-from qlab.minimised import shortened
-from qlab.plays import Plays
 from qlab.scenario import Arrival, Behaviour, Scenario
-from qlab.situation import SITUATIONS, Situation, small
-from qlab.walks import Here, TooLarge, look
 from qlab.workload import Poisson, Workload
 
 CONTRACT = "memory://"

@@ -10,9 +10,9 @@ from test_board import DEADLINE, Front
 
 from qlab.errors import QueueClosed
 from qlab.explorer import Explored, explore
+from qlab.explorer.situation import SITUATIONS
 from qlab.flaws import FLAWS
 from qlab.lab import Lab
-from qlab.situation import SITUATIONS
 from qlab.widgets.explorer import ALL, BROKEN, Explorer, Stopped
 
 ONE_JOB = {

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from qlab.explorer import Explored, explore
+from qlab.explorer.interleaving import Path, Verb
+from qlab.explorer.narration import verdict
+from qlab.explorer.situation import SITUATIONS
 from qlab.flaws import FLAWS
-from qlab.interleaving import Path, Verb
 from qlab.lab import Lab
-from qlab.narration import verdict
 from qlab.replay import Replay
-from qlab.situation import SITUATIONS
 
 ON = ("memory", *FLAWS)
 

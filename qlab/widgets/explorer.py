@@ -10,14 +10,14 @@ from qlab import front
 from qlab.errors import QlabError
 from qlab.escape import html
 from qlab.explorer import Broken, Explored
+from qlab.explorer.interleaving import Path, State
+from qlab.explorer.invariants import PROMISES
+from qlab.explorer.narration import verdict
+from qlab.explorer.situation import SITUATIONS, Situation, small
 from qlab.flaws import FLAWS
-from qlab.interleaving import Path, State
-from qlab.invariants import PROMISES
 from qlab.lab import Lab
-from qlab.narration import verdict
 from qlab.replay import Replay
 from qlab.side import NAMES
-from qlab.situation import SITUATIONS, Situation, small
 from qlab.widgets.board import Board, board
 from qlab.widgets.panel import Panel
 

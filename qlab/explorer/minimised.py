@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from qlab.interleaving import Path, Verb
-from qlab.invariants import Promise
-from qlab.walks import Found, Play, look
+from qlab.explorer.interleaving import Path, Verb
+from qlab.explorer.invariants import Promise
+from qlab.explorer.walks import Found, Play, look
 
 _AT_ONCE = 4
 """How many steps are left out together, at the most: a run is three, and what made it necessary one."""

@@ -11,18 +11,18 @@ from typing import Any, Literal, NamedTuple
 
 from qlab.clock import SimulatedClock
 from qlab.escape import html
-from qlab.interleaving import Path
-from qlab.invariants import PROMISES, Kept, Promise, first_broken, promise
-from qlab.narration import ending, opening, sentence, verdict
-from qlab.plays import Plays, Store
+from qlab.explorer.interleaving import Path
+from qlab.explorer.invariants import PROMISES, Kept, Promise, first_broken, promise
+from qlab.explorer.narration import ending, opening, sentence, verdict
+from qlab.explorer.plays import Plays, Store
+from qlab.explorer.sampling import Schedule, schedule, walk_some
+from qlab.explorer.situation import SITUATIONS, Situation, situation
+from qlab.explorer.stage import Stage
+from qlab.explorer.walks import Walked, walk_all
 from qlab.queue import Queue
-from qlab.sampling import Schedule, schedule, walk_some
 from qlab.scenario import Scenario
 from qlab.show import Table, table_html
-from qlab.situation import SITUATIONS, Situation, situation
-from qlab.stage import Stage
 from qlab.trace import Trace
-from qlab.walks import Walked, walk_all
 
 
 class Broken(NamedTuple):

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from qlab.interleaving import Path, State, Step, Verb
-from qlab.invariants import Promise
-from qlab.minimised import shortened
-from qlab.plays import Plays
-from qlab.situation import Situation
-from qlab.stage import NothingDue, Stage
-from qlab.walks import GOES_WRONG, Here, Walked, cheaper, look
+from qlab.explorer.interleaving import Path, State, Step, Verb
+from qlab.explorer.invariants import Promise
+from qlab.explorer.minimised import shortened
+from qlab.explorer.plays import Plays
+from qlab.explorer.situation import Situation
+from qlab.explorer.stage import NothingDue, Stage
+from qlab.explorer.walks import GOES_WRONG, Here, Walked, cheaper, look
 
 _KEPT = 100
 """How many paths are kept of each outcome."""

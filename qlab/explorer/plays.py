@@ -7,12 +7,12 @@ from typing import Self
 from qlab import drivers
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver
-from qlab.interleaving import Path
+from qlab.explorer.interleaving import Path
+from qlab.explorer.situation import Situation
+from qlab.explorer.stage import Stage
+from qlab.explorer.walks import Here
 from qlab.queue import Queue
-from qlab.situation import Situation
-from qlab.stage import Stage
 from qlab.tokens import Tokens
-from qlab.walks import Here
 
 Store = Driver | str | Callable[[], Driver]
 """A driver, its address, or what makes one, such as a flaw's class."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from qlab.errors import QlabError
-from qlab.interleaving import Path, State, Step, Verb
-from qlab.invariants import Promise, first_broken
+from qlab.explorer.interleaving import Path, State, Step, Verb
+from qlab.explorer.invariants import Promise, first_broken
 
 GOES_WRONG = (Verb.RUN_OUT, Verb.CRASH)
 """What goes wrong by itself."""

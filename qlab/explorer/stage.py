@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from qlab.cast import Card, Hand, handler
 from qlab.clock import SimulatedClock
 from qlab.errors import QlabError
-from qlab.interleaving import Did, Path, State, Step, Verb
+from qlab.explorer.cast import Card, Hand, handler
+from qlab.explorer.interleaving import Did, Path, State, Step, Verb
+from qlab.explorer.situation import Situation
 from qlab.job import Job, JobState, Reservation
 from qlab.outcome import Completed, Failed, Released, Retrying, Superseded, Unknown
 from qlab.queue import Queue
-from qlab.situation import Situation
 from qlab.steps import Ended
 
 TICK = 1.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from qlab.interleaving import State, Verb
+from qlab.explorer.interleaving import State, Verb
 
 Kept = Callable[[State], "str | bool | None"]
 """A promise: a function of a state that says in words how it is broken, or False; True or None where it is kept."""

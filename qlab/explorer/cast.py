@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qlab.interleaving import JobView, WorkerView
+from qlab.explorer.interleaving import JobView, WorkerView
 from qlab.job import Attempt, Reservation
 from qlab.registry import Handler
 from qlab.scenario import Behaviour

@@ -1,6 +1,6 @@
 """An order of steps, told in sentences."""
 
-from qlab.interleaving import Did, State, Verb
+from qlab.explorer.interleaving import Did, State, Verb
 
 _THIRD = {"complete": "completes", "release": "releases", "fail": "fails"}
 

@@ -1,0 +1,10 @@
+"""Every order in which the workers of a small scenario can take their steps, and the first that breaks a promise.
+
+`explore(scenario, driver=…)` takes them on a real driver, and `hunt(driver)` looks for what a driver breaks at all. An
+order of steps is a path (`interleaving`); what may happen in it is stated by a `situation`, what must hold in it by
+`invariants`, and what happened is told by `narration`.
+"""
+
+from qlab.explorer.exploring import Broken, Explored, explore, hunt
+
+__all__ = ["Broken", "Explored", "explore", "hunt"]

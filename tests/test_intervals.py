@@ -7,9 +7,9 @@ import pytest
 from recursions import mm1_waits, poisson
 
 from qlab import metrics
-from qlab.curves import Number
-from qlab.estimates import IN_SLICES, averages, of_slices, rates
-from qlab.intervals import BATCHES, REPLICATIONS
+from qlab.metrics.curves import Number
+from qlab.metrics.estimates import IN_SLICES, averages, of_slices, rates
+from qlab.metrics.intervals import BATCHES, REPLICATIONS
 
 
 def covers(found, truth):

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qlab.columns import NOTHING, Array
-from qlab.job_steps import OPEN, Steps
-from qlab.job_totals import exhausted
+from qlab.frames.columns import NOTHING, Array
+from qlab.frames.job_steps import OPEN, Steps
+from qlab.frames.job_totals import exhausted
 from qlab.trace import Kind
 
 ENDS = (

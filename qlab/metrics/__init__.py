@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from qlab.estimates import COUNT, COUNTS, METRICS, Estimates, Metric, jain
-from qlab.intervals import (
+from qlab.metrics.estimates import COUNT, COUNTS, METRICS, Estimates, Metric, jain
+from qlab.metrics.intervals import (
     BATCHES,
     Estimate,
     batch_means,
@@ -24,9 +24,9 @@ from qlab.intervals import (
     replicated,
     t_quantile,
 )
-from qlab.littles_law import little
-from qlab.measures import Measured, Warmup, measure, source_of
-from qlab.paired import compare
+from qlab.metrics.littles_law import little
+from qlab.metrics.measures import Measured, Warmup, measure, source_of
+from qlab.metrics.paired import compare
 from qlab.whole import is_whole
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qlab.columns import NOTHING, Array
-from qlab.curves import Curve
-from qlab.intervals import (
+from qlab.frames.columns import NOTHING, Array
+from qlab.metrics.curves import Curve
+from qlab.metrics.intervals import (
     BATCHES,
     IN_A_BATCH,
     Estimate,
@@ -24,7 +24,7 @@ from qlab.intervals import (
     too_few,
     too_short,
 )
-from qlab.measures import Measured
+from qlab.metrics.measures import Measured
 from qlab.requests import Requests
 
 NO_WORKERS = "say how many workers there are: workers=…"

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from qlab.columns import Array
-from qlab.job_spans import Oldest
+from qlab.frames.columns import Array
+from qlab.frames.job_spans import Oldest
 
 
 class Curve(Protocol):

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from qlab.columns import Array
-from qlab.estimates import COUNTS, METRICS, NO_WORKERS, SCALES, Estimates, averages, edges_of, of_slices, rates
-from qlab.intervals import (
+from qlab.frames.columns import Array
+from qlab.metrics.estimates import COUNTS, METRICS, NO_WORKERS, SCALES, Estimates, averages, edges_of, of_slices, rates
+from qlab.metrics.intervals import (
     BATCHES,
     Estimate,
     Values,
@@ -21,7 +21,7 @@ from qlab.intervals import (
     refused,
     replicated,
 )
-from qlab.measures import Measured, Warmup, measure, source_of
+from qlab.metrics.measures import Measured, Warmup, measure, source_of
 from qlab.show import seconds as shown
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from qlab.columns import NOTHING, Array
-from qlab.job_steps import DELAYED, OPEN, Steps
+from qlab.frames.columns import NOTHING, Array
+from qlab.frames.job_steps import DELAYED, OPEN, Steps
 from qlab.trace import Kind
 
 SPANS = ("delayed", "waiting", "reserved", "backoff", "late")

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from qlab.curves import Number
-from qlab.job_steps import DELAYED, FAILED, READY, RESERVED, Steps
-from qlab.job_totals import counts
-from qlab.measures import measure, source_of, visits
+from qlab.frames.job_steps import DELAYED, FAILED, READY, RESERVED, Steps
+from qlab.frames.job_totals import counts
+from qlab.metrics.curves import Number
+from qlab.metrics.measures import measure, source_of, visits
 from qlab.trace import Kind
 
 

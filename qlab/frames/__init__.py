@@ -10,12 +10,12 @@ clock that was set back counts as one that stood still, so no duration is negati
 import numpy as np
 import pandas as pd
 
-from qlab import job_totals
-from qlab.asks import polls, requests
-from qlab.columns import NOTHING, category, columns_of, seconds, text
-from qlab.job_attempts import ENDS, attempts_of
-from qlab.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
-from qlab.job_steps import steps_of
+from qlab.frames import job_totals
+from qlab.frames.asks import polls, requests
+from qlab.frames.columns import NOTHING, category, columns_of, seconds, text
+from qlab.frames.job_attempts import ENDS, attempts_of
+from qlab.frames.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
+from qlab.frames.job_steps import steps_of
 from qlab.trace import Kind, Trace
 
 __all__ = [

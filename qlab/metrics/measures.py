@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from qlab import job_totals
 from qlab.clock import duration, us
-from qlab.columns import CODES, NOTHING, Array, codes
-from qlab.curves import Age, Curve, Number
-from qlab.intervals import mser5
-from qlab.job_attempts import Attempts, attempts_of
-from qlab.job_spans import oldest_of, waits_of
-from qlab.job_steps import DELAYED, LOST, Steps, steps_of
+from qlab.frames import job_totals
+from qlab.frames.columns import CODES, NOTHING, Array, codes
+from qlab.frames.job_attempts import Attempts, attempts_of
+from qlab.frames.job_spans import oldest_of, waits_of
+from qlab.frames.job_steps import DELAYED, LOST, Steps, steps_of
+from qlab.metrics.curves import Age, Curve, Number
+from qlab.metrics.intervals import mser5
 from qlab.requests import Requests
 from qlab.show import seconds as shown
 from qlab.trace import Kind, Trace

@@ -3,10 +3,10 @@
 import numpy as np
 from pandas.api.extensions import ExtensionArray
 
-from qlab.columns import CODES, NOTHING, Array, category, seconds
 from qlab.errors import AttemptsExhausted
+from qlab.frames.columns import CODES, NOTHING, Array, category, seconds
+from qlab.frames.job_steps import FAILED, GONE, LOST, OPEN, READY, Steps
 from qlab.job import JobState
-from qlab.job_steps import FAILED, GONE, LOST, OPEN, READY, Steps
 from qlab.trace import Kind
 
 COUNTED = (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED, JobState.DONE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qlab.clock import NEVER, us
-from qlab.columns import CODES, NOTHING, Array, Columns, codes, columns_of, seconds
+from qlab.frames.columns import CODES, NOTHING, Array, Columns, codes, columns_of, seconds
 from qlab.trace import Kind, Trace
 
 OPEN = 255

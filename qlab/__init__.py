@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qlab import drivers, frames, metrics, plots, systems, theory, workload
+    from qlab import cases, drivers, faults, flaws, frames, metrics, plots, systems, theory, workload
     from qlab.calibration import Calibration, calibrate
     from qlab.checkup import Checkup, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
@@ -67,10 +67,13 @@ __all__ = [
     "Worker",
     "WorkerService",
     "calibrate",
+    "cases",
     "compare",
     "doctor",
     "drivers",
     "explore",
+    "faults",
+    "flaws",
     "frames",
     "metrics",
     "plots",
@@ -82,7 +85,7 @@ __all__ = [
     "workload",
 ]
 
-_MODULES = ("drivers", "frames", "metrics", "plots", "systems", "theory", "workload")
+_MODULES = ("cases", "drivers", "faults", "flaws", "frames", "metrics", "plots", "systems", "theory", "workload")
 _NAMES = {
     "calibration": ("Calibration", "calibrate"),
     "checkup": ("Checkup", "doctor"),

@@ -95,5 +95,9 @@ def test_every_public_name_can_be_had() -> None:
 def test_no_public_function_has_its_module_s_name() -> None:
     import qlab  # noqa: PLC0415 - what is tested
 
-    modules = {path.stem for path in Path(qlab.__file__).parent.iterdir()}
-    assert {name for name in qlab.__all__ if callable(getattr(qlab, name))} & modules == set()
+    packages = [qlab, *(module for name in qlab.__all__ if hasattr(module := getattr(qlab, name), "__path__"))]
+    assert len(packages) > 5
+    for package in packages:
+        modules = {path.stem for path in Path(package.__file__).parent.iterdir()}
+        public = [name for name in getattr(package, "__all__", dir(package)) if name[0] != "_"]
+        assert {name for name in public if callable(getattr(package, name))} & modules == set()

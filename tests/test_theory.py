@@ -300,8 +300,8 @@ def test_a_lognormal_without_spread_is_fixed() -> None:
 def test_crashes_and_shutdowns() -> None:
     same(theory.runs_under_crashes(0.1, 2.0), 1.2)
     same(theory.runs_under_crashes(0.5, 2.0, fixed=True), math.e)
-    same(theory.recovery_lag(60, 1), 59 + math.exp(-60))
-    assert theory.recovery_lag(0.001, 1) == pytest.approx(0.0005 * 0.001, rel=1e-3)
+    same(theory.time_to_ready(60, 1), 59 + math.exp(-60))
+    assert theory.time_to_ready(0.001, 1) == pytest.approx(0.0005 * 0.001, rel=1e-3)
     same(theory.cut_by_shutdown(0.1, 4, 0.5), 0.2)
 
 

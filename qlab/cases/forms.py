@@ -158,7 +158,7 @@ def _shutdown(case: Case) -> float | None:
 
 def _crash(case: Case) -> float | None:
     if case.metric == "recovery_lag":
-        return theory.recovery_lag(positive(case, "retry_after"), mean_service(case))
+        return theory.time_to_ready(positive(case, "retry_after"), mean_service(case))
     if case.metric != "runs_per_job":
         return None
     return theory.runs_under_crashes(case.number("alpha"), mean_service(case), fixed=case.has("s"))

@@ -37,13 +37,13 @@ from qlab.theory.polling import (
 )
 from qlab.theory.reservations import (
     cut_by_shutdown,
-    recovery_lag,
     run_out_in_batch,
     runs_by_id,
     runs_by_id_same_service,
     runs_by_token,
     runs_under_crashes,
     runs_while_held,
+    time_to_ready,
 )
 from qlab.theory.retries import (
     RetryQueue,
@@ -87,7 +87,6 @@ __all__ = [
     "load_factor_of_layers",
     "lost_by_backup",
     "polls_a_second",
-    "recovery_lag",
     "rows_without_job",
     "run_out_in_batch",
     "runs_by_id",
@@ -98,6 +97,7 @@ __all__ = [
     "time_in_backoff",
     "time_in_backoff_if_done",
     "time_to_failed",
+    "time_to_ready",
     "vulnerable_from",
     "vulnerable_from_with_budget",
     "wait_error",

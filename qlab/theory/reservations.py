@@ -112,7 +112,7 @@ def runs_under_crashes(crashes: float, service: float, *, fixed: bool = False) -
     return math.exp(expected) if fixed else 1 + expected
 
 
-def recovery_lag(retry_after: float, service: float) -> float:
+def time_to_ready(retry_after: float, service: float) -> float:
     """Tell how many seconds after a crash the job in hand is ready again on average, where it has to run out.
 
     The age of an exponential service at a random moment is exponential too: E[(R - age)+] = R - m (1 - exp(-R/m)).

@@ -2,8 +2,8 @@
 
 import json
 import math
+import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -102,9 +102,12 @@ def test_every_peer_simulates_the_same_queue(seed: int) -> None:
     assert peers.raw_sqlite(500, seed) == pytest.approx(peers.waits(run), abs=1e-9)
     on_sqlite = peers.qlab(500, seed, "sqlite:///:memory:")
     assert on_sqlite.trace == run.trace
-    simpy = peers.simpy()
-    if simpy is not None:
-        assert peers.simpy_queue(simpy, 500, seed) == pytest.approx(peers.waits(run), abs=1e-6)
+    if (simpy := peers.simpy()) is None:
+        reason = "SimPy is not installed (the extra peers)"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    assert peers.simpy_queue(simpy, 500, seed) == pytest.approx(peers.waits(run), abs=1e-6)
 
 
 def test_the_queue_that_all_simulate_is_the_one_that_theory_knows() -> None:
@@ -112,7 +115,3 @@ def test_the_queue_that_all_simulate_is_the_one_that_theory_knows() -> None:
     expected = waiting.MMc(3.2, 1.0, 4).wait
     mean = sum(peers.raw_sqlite(2_000, seed) for seed in range(10)) / 10
     assert mean == pytest.approx(expected, rel=0.15)
-
-
-def test_simpy_is_a_module_or_nothing() -> None:
-    assert peers.simpy() is None or isinstance(peers.simpy(), ModuleType)

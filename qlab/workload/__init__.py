@@ -19,7 +19,7 @@ from qlab.workload.arrivals import (
     Renewal,
     Varying,
 )
-from qlab.workload.clients import Budget, Clients, Purse
+from qlab.workload.clients import Budget, Clients
 from qlab.workload.distributions import (
     Distribution,
     Empirical,
@@ -52,7 +52,6 @@ __all__ = [
     "Lognormal",
     "Never",
     "Poisson",
-    "Purse",
     "Recorded",
     "RecordedJob",
     "Renewal",

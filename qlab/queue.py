@@ -221,7 +221,7 @@ class Queue:
 
         def dispatch(now: float, available_at: float) -> Job:
             uid = unanswered.pop() if unanswered else uids.next()
-            jobs = [NewJob._make((uid, name, body, available_at))]
+            jobs = [tuple.__new__(NewJob, (uid, name, body, available_at))]
             try:
                 job = self._sent(jobs, now)[0]
             except DriverUnavailable:

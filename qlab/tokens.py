@@ -2,8 +2,10 @@
 
 import os
 import weakref
+from collections.abc import Iterator
 
 _BLOCK = 256
+_SLICES = [slice(i, i + 32) for i in range(0, 32 * _BLOCK, 32)]
 _all: "weakref.WeakSet[Tokens]" = weakref.WeakSet()
 
 
@@ -14,23 +16,22 @@ class Tokens:
     """
 
     def __init__(self) -> None:
-        self._ready: list[str] = []
+        self._ready: Iterator[str] = iter(())
         _all.add(self)
 
     def next(self) -> str:
         """Give 32 hexadecimal digits that were never given before."""
         try:
-            return self._ready.pop()
-        except IndexError:
-            drawn = os.urandom(16 * _BLOCK).hex()
-            block = [drawn[i : i + 32] for i in range(0, len(drawn), 32)]
+            return next(self._ready)
+        except StopIteration:
+            block = map(os.urandom(16 * _BLOCK).hex().__getitem__, _SLICES)
             self._ready = block
-            return block.pop()
+            return next(block)
 
 
 def _after_fork() -> None:
     for tokens in list(_all):
-        tokens._ready = []  # noqa: SLF001 - what was drawn is the parent's
+        tokens._ready = iter(())  # noqa: SLF001 - what was drawn is the parent's
 
 
 if hasattr(os, "register_at_fork"):

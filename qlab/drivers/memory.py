@@ -20,6 +20,7 @@ from qlab.interrupts import Deferred
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.tokens import Tokens
 
+_FAR = 9e9  # seconds; `us` looks closer at what is farther away
 _us_of = lru_cache(64)(us)  # of what is the same for every job
 
 
@@ -61,7 +62,7 @@ class MemoryDriver(StagedFailures):
     def push(self, queue: str, jobs: Sequence[NewJob], *, now: float, resent: bool = False) -> list[Job]:
         if resent or len(jobs) != 1:
             return super().push(queue, jobs, now=now, resent=resent)
-        new, moment = jobs[0], us(now)
+        new, moment = jobs[0], round(now * 1_000_000) if -_FAR < now < _FAR else us(now)
         at = moment if new.available_at == now else us(new.available_at)
         with self._lock:
             there = self._queues.get(queue) or self._queue(queue)
@@ -74,7 +75,7 @@ class MemoryDriver(StagedFailures):
             return [there.push(job, now, at, queue) for job, at in zip(jobs, moments, strict=True)]
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
-        moment = us(now)
+        moment = round(now * 1_000_000) if -_FAR < now < _FAR else us(now)
         deadline = NEVER if retry_after is None else moment + _us_of(retry_after)
         if limit == 1:
             with self._lock:

@@ -101,7 +101,11 @@ class MemoryQueue:
             return job
         self._last_id, self._last_seq = id, self._last_seq + 1
         row = _new(Row, (available_at, self._last_seq, 0, job, None, self.lists and available_at <= now))
-        self.enter(row, now)
+        ready = self.ready
+        if available_at <= now and not self.lists and (not ready or ready[-1] < row):
+            ready.append(row)  # as `enter` does
+        else:
+            self.enter(row, now)
         self.rows[id], self.uids[uid] = row, id
         if available_at <= now and self.tokens < AT_ONCE:
             self.tokens += 1
@@ -122,7 +126,11 @@ class MemoryQueue:
         taken = _new(Job, (id, uid, queue, name, body, attempts + 1, dispatched_at, until, now / 1_000_000))
         reservation = _new(Reservation, (taken, token, available_at / 1_000_000, held_at is not None))
         fresh = _new(Row, (deadline, seq, turn + 1, taken, token, False))
-        self.enter(fresh, None)
+        reserved = self.reserved
+        if deadline < NEVER and (not reserved or reserved[-1] < fresh):
+            reserved.append(fresh)  # as `enter` does
+        else:
+            self.enter(fresh, None)
         self.rows[id] = fresh
         if line is self.heap:
             heapq.heappop(self.heap)

@@ -560,6 +560,8 @@ class Engine:
             self._turns.append(seat)
         elif self._turns or seat.leaving or self._poll is not None or not self._working:
             self._ask_again(seat)
+        elif self._idle and not self._is_unsure and not self._skewed and self._now / 1_000_000 < self._due:
+            self._idle.append(seat)  # where another rests, nothing is there
         else:
             self._reserve(seat)
 

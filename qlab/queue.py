@@ -223,7 +223,10 @@ class Queue:
             uid = unanswered.pop() if unanswered else uids.next()
             jobs = [tuple.__new__(NewJob, (uid, name, body, available_at))]
             try:
-                job = self._sent(jobs, now)[0]
+                try:
+                    job = self.driver.push(self.name, jobs, now=now)[0]
+                except ReplyLost:
+                    job = self.driver.push(self.name, jobs, now=now, resent=True)[0]
             except DriverUnavailable:
                 unanswered.append(uid)
                 raise
@@ -644,9 +647,6 @@ class Queue:
                     "only in one SQLite file do a row and its job commit together"
                 )
             return store.push(self.name, jobs, now=now, connection=connection)
-        return self._sent(jobs, now)
-
-    def _sent(self, jobs: Sequence[NewJob], now: float) -> list[Job]:
         try:
             return self.driver.push(self.name, jobs, now=now)
         except ReplyLost:

@@ -115,7 +115,15 @@ class MemoryQueue:
 
     def take_one(self, now: int, deadline: int, tokens: Tokens, queue: str) -> Reservation | None:
         """Reserve the row that is due first; times in microseconds."""
-        line = self._first_line(now)
+        line: deque[Row] | list[Row] = self.ready
+        reserved, heap = self.reserved, self.heap
+        if (
+            not line
+            or self.rows.get(line[0][3][0]) is not line[0]
+            or (reserved and reserved[0][0] <= now)
+            or (heap and heap[0][0] <= now)
+        ):
+            line = self._first_line(now)
         if not line or line[0][0] > now:
             return None
         row = line[0]
@@ -126,14 +134,13 @@ class MemoryQueue:
         taken = _new(Job, (id, uid, queue, name, body, attempts + 1, dispatched_at, until, now / 1_000_000))
         reservation = _new(Reservation, (taken, token, available_at / 1_000_000, held_at is not None))
         fresh = _new(Row, (deadline, seq, turn + 1, taken, token, False))
-        reserved = self.reserved
         if deadline < NEVER and (not reserved or reserved[-1] < fresh):
             reserved.append(fresh)  # as `enter` does
         else:
             self.enter(fresh, None)
         self.rows[id] = fresh
-        if line is self.heap:
-            heapq.heappop(self.heap)
+        if line is heap:
+            heapq.heappop(heap)
         else:
             line.popleft()  # type: ignore[union-attr]  # it is no list
         return reservation

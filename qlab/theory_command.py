@@ -1,6 +1,7 @@
 """`qlab theory`: theory's cases, computed by the simulator and judged."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,7 +14,7 @@ from qlab.escape import printable, shortened
 from qlab.store_commands import progress_bar
 
 if TYPE_CHECKING:
-    from qlab.cases import Verdict
+    from qlab.cases import Cases, Verdict
 
 _AFTER = """\b
 Exit codes:
@@ -25,6 +26,7 @@ Exit codes:
 Example:
   qlab theory
   qlab theory --cases cases.json --tier all --only mm1
+  qlab theory --tier all --report theory.html
 """
 _EXACT = ("trace", "interleavings")
 _WIDTHS = (11, 11, 10)  # of what is expected, what was got, and how far off that may be
@@ -47,7 +49,14 @@ _WIDTHS = (11, 11, 10)  # of what is expected, what was got, and how far off tha
 )
 @click.option("--only", metavar="GROUP|ID", help="Only the cases of a group, or one by its id.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, for machines.")
-def theory(path: Path | None, tier: str, only: str | None, as_json: bool) -> None:
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what was found as one HTML page too, with pictures of runs beside theory: a minute more.",
+)
+def theory(path: Path | None, tier: str, only: str | None, as_json: bool, page: Path | None) -> None:
     """Hold the simulator against theory: exact cases, exact traces, and what chance allows.
 
     Each case is a system with a known answer. It is simulated on the real driver in memory, with a fixed seed, and
@@ -57,7 +66,10 @@ def theory(path: Path | None, tier: str, only: str | None, as_json: bool) -> Non
     from qlab.cases import CaseError
 
     try:
-        verdicts = list(_judged(path, tier, only, quiet=as_json))
+        if page is not None:
+            _check_page(page)
+        chosen = _chosen(path, tier, only)
+        verdicts = list(_judged(chosen, quiet=as_json))
     except CaseError as error:
         click.echo(f"qlab: {printable(' '.join(str(error).split()))}", err=True)
         sys.exit(2)
@@ -66,19 +78,27 @@ def theory(path: Path | None, tier: str, only: str | None, as_json: bool) -> Non
         click.echo(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=2))
     else:
         click.echo(f"\n{_summary(verdicts, missed)}")
+    if page is not None:
+        _write_page(page, verdicts, chosen, _again(path, tier, only, page))
+        click.echo(f"report: {printable(str(page.absolute()))}", err=as_json)
     sys.exit(missed > 0)
 
 
-def _judged(path: Path | None, tier: str, only: str | None, *, quiet: bool) -> "Iterator[Verdict]":
-    """Judge the cases, and print each as it is judged."""
+def _chosen(path: Path | None, tier: str, only: str | None) -> "Cases":
+    """Read the cases, and keep those that were asked for."""
     from qlab import cases
 
     chosen = cases.shipped() if path is None else cases.read(path)
-    if only is not None:
-        kept = chosen.tier(tier).names
-        chosen = chosen.tier(tier if only in {*kept, *kept.values()} else "all").only(only)
-    else:
-        chosen = chosen.tier(tier)
+    if only is None:
+        return chosen.tier(tier)
+    kept = chosen.tier(tier).names
+    return chosen.tier(tier if only in {*kept, *kept.values()} else "all").only(only)
+
+
+def _judged(chosen: "Cases", *, quiet: bool) -> "Iterator[Verdict]":
+    """Judge the cases, and print each as it is judged."""
+    from qlab import cases
+
     with progress_bar() as progress:
         verdicts = cases.judge(chosen, progress=progress)
         width = max(map(len, ["case", *chosen.names]))
@@ -97,6 +117,33 @@ def _say(line: str) -> None:
 
     with tqdm.external_write_mode():
         click.echo(printable(line))
+
+
+# -- the page --
+
+
+def _check_page(page: Path) -> None:
+    from qlab import report
+
+    try:
+        report.check_page(page)
+    except ValueError as error:
+        raise click.BadParameter(printable(str(error)), param_hint="--report") from error
+
+
+def _write_page(page: Path, verdicts: "list[Verdict]", chosen: "Cases", command: str) -> None:
+    from qlab import theory_report
+
+    with progress_bar() as progress:
+        theory_report.write(verdicts, chosen, page, command=command, progress=progress)
+
+
+def _again(path: Path | None, tier: str, only: str | None, page: Path) -> str:
+    """Give the command that makes the page again."""
+    told = ["qlab", "theory", "--tier", tier]
+    told += [] if path is None else ["--cases", f"{path}"]
+    told += [] if only is None else ["--only", only]
+    return shlex.join([*told, "--report", f"{page}"])
 
 
 # -- lines --

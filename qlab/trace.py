@@ -126,6 +126,12 @@ class Event(NamedTuple):
         return f"{told} ({self.detail})" if self.detail and self.kind is not Kind.RESTARTED else told
 
 
+def together(digests: Iterable[str]) -> str:
+    """Give digits that stand for several traces in their order; for one, its own; for none, none."""
+    told = list(digests)
+    return told[0] if len(told) == 1 else hashlib.sha256(" ".join(told).encode()).hexdigest()[:16] if told else ""
+
+
 @dataclass(slots=True)
 class Seen:
     """A job as a trace knows it at one moment.

@@ -22,6 +22,7 @@ from qlab.cases.laws import intervals, named_law
 from qlab.cases.observed import Observed, reader
 from qlab.cases.plans import close
 from qlab.clock import us
+from qlab.trace import together
 from qlab.workload import Recorded, RecordedJob
 from qlab.workload.streams import Streams
 
@@ -200,6 +201,32 @@ def test_cases_of_one_system_share_one_run() -> None:
     assert got["W"] == pytest.approx(got["Wq"] + 1, rel=0.1)
     assert got["L"] == pytest.approx(0.5 * got["W"], rel=0.1)
     assert got["util"] == pytest.approx(0.5, rel=0.1)
+
+
+def test_each_verdict_tells_the_digest_of_what_it_was_read_from() -> None:
+    runs: list[str] = []
+
+    def noted(queue: Any, **stated: Any) -> Any:
+        run = simulation.simulate(queue, **stated)
+        runs.append(run.digest)
+        return run
+
+    told = judged(
+        case(), case(id="W", metric="W"), case(id="L", params={"lam": 0.4, "mu": 1.0}, metric="L"), simulate=noted
+    )
+    assert [verdict.digest for verdict in told] == [runs[0], runs[0], runs[1]]
+    (trace,) = cases.judge(SHIPPED.only("trace.memory.restart"), simulate=noted)
+    assert trace.digest == together(runs[2:])
+    assert len(runs) > 3
+    (formula,) = cases.judge(SHIPPED.only("amp.layers5x3"), simulate=noted)
+    assert formula.digest == ""
+
+
+def test_digits_stand_for_traces_in_their_order() -> None:
+    assert together([]) == ""
+    assert together(["a"]) == "a"
+    assert together(["a", "b"]) == together(iter(["a", "b"])) != together(["b", "a"])
+    assert len(together(["a", "b"])) == 16
 
 
 def test_a_waiting_line_is_followed_to_the_microsecond() -> None:

@@ -5,7 +5,7 @@ A `reference` is a closed form. Everything else is computed from simulated runs,
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from qlab import simulation
@@ -17,6 +17,7 @@ from qlab.cases.orders import count
 from qlab.cases.plans import Plan, Simulate, close
 from qlab.cases.run_traces import watch
 from qlab.show import seconds as in_seconds
+from qlab.trace import together
 
 Word = Literal["ok", "missed", "not asserted"]
 NOT_ASSERTED = "near threshold"
@@ -35,6 +36,7 @@ class Verdict:
         allowed: How far off it may be; None where it is words.
         word: `ok`, `missed`, or `not asserted` for what lies too near a threshold.
         closed_form: What theory says; None where there is no closed form.
+        digest: Digits that stand for the trace it was read from, or for several together; empty where there was none.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Verdict:
     allowed: float | None
     word: Word
     closed_form: float | None = None
+    digest: str = ""
 
     @property
     def ok(self) -> bool:
@@ -101,8 +104,23 @@ def _judged(
         yield _verdict(case, how, memory)
     for n, (stated, observe) in enumerate(exact, len(planned)):
         progress(n / total, stated.id)
-        yield _exact_verdict(stated, observe(simulate))
+        noted = _Noted(simulate)
+        verdict = _exact_verdict(stated, observe(noted))
+        yield replace(verdict, digest=together(noted.digests) if noted.digests else "")
     progress(1.0, "")
+
+
+class _Noted:
+    """A simulator that notes the digest of each run."""
+
+    def __init__(self, simulate: Simulate) -> None:
+        self._simulate = simulate
+        self.digests: list[str] = []
+
+    def __call__(self, queue: Any, /, **stated: Any) -> simulation.Run:
+        run = self._simulate(queue, **stated)
+        self.digests.append(run.digest)
+        return run
 
 
 class _Memory:
@@ -112,12 +130,14 @@ class _Memory:
         self._simulate = simulate
         self._key: Hashable = None
         self._observed: Any = None
+        self.digest = ""
 
     def read(self, plan: Plan) -> float | str:
         if plan.key != self._key:
             self._key, self._observed = None, None
-            self._observed = plan.run(self._simulate)
-            self._key = plan.key
+            noted = _Noted(self._simulate)
+            self._observed = plan.run(noted)
+            self._key, self.digest = plan.key, together(noted.digests)
         return plan.read(self._observed)
 
 
@@ -125,11 +145,11 @@ def _verdict(case: Case, planned: Plan | float | None, memory: _Memory) -> Verdi
     if planned is None:
         return Verdict(case.id, case.kind, case.expected, None, None, "not asserted")
     got = memory.read(planned) if isinstance(planned, Plan) else planned
-    form = closed_form(case)
+    form, digest = closed_form(case), memory.digest if isinstance(planned, Plan) else ""
     if isinstance(case.expected, str) or isinstance(got, str):
-        return Verdict(case.id, case.kind, case.expected, got, None, _word(got == case.expected), form)
+        return Verdict(case.id, case.kind, case.expected, got, None, _word(got == case.expected), form, digest)
     ok = math.isfinite(got) and abs(got - case.expected) <= case.allowed
-    return Verdict(case.id, case.kind, case.expected, got, case.allowed, _word(ok), form)
+    return Verdict(case.id, case.kind, case.expected, got, case.allowed, _word(ok), form, digest)
 
 
 def _word(ok: bool) -> Word:

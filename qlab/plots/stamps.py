@@ -1,7 +1,6 @@
 """What stands under a picture of runs: the store, the seed, and the digest that a run made again must have."""
 
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from textwrap import wrap
 from typing import NamedTuple, Protocol
 
@@ -9,7 +8,7 @@ from matplotlib.axes import Axes
 
 from qlab import drawing
 from qlab.drawing import drawable
-from qlab.trace import Trace
+from qlab.trace import Trace, together
 
 _LINES = 4  # of a stamp: more runs than that share one
 
@@ -68,23 +67,18 @@ def stamp(ax: Axes, *runs: Made | Mark) -> Axes:
 
 def _lines(marks: list[Mark]) -> Iterator[str]:
     """Say what a picture is of, a line for each digest, or one for all."""
-    together: dict[str, list[Mark]] = {}
+    equal: dict[str, list[Mark]] = {}
     for each in marks:
-        together.setdefault(each.digest, []).append(each)
-    if len(together) > _LINES:
-        yield _line(marks, ", ", f"{len(marks):,} runs, their traces {digest_of(each.digest for each in marks)}")
+        equal.setdefault(each.digest, []).append(each)
+    if len(equal) > _LINES:
+        yield _line(marks, ", ", f"{len(marks):,} runs, their traces {together(each.digest for each in marks)}")
         return
-    for digest, equal in together.items():
-        yield _line(equal, " ≡ ", f"trace {digest}")
-
-
-def digest_of(digests: Iterable[str]) -> str:
-    """Give 16 hexadecimal digits that stand for several traces, in their order."""
-    return hashlib.sha256(" ".join(digests).encode()).hexdigest()[:16]
+    for digest, same in equal.items():
+        yield _line(same, " ≡ ", f"trace {digest}")
 
 
 def _line(marks: list[Mark], between: str, traces: str) -> str:
     stores = between.join(dict.fromkeys(each.description for each in marks))
     seeds = list(dict.fromkeys(each.seed for each in marks if each.seed))
-    seed = [] if not seeds else [f"seed {seeds[0]}"] if len(seeds) == 1 else [f"seeds {seeds[0]} to {seeds[-1]}"]
+    seed = [] if not seeds else [f"seed {seeds[0]}"] if len(seeds) == 1 else [f"{len(seeds)} seeds"]
     return " · ".join([stores, *seed, traces])

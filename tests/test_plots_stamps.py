@@ -4,14 +4,14 @@ import pytest
 from matplotlib.figure import Figure
 from pictures import PICTURES, drawn
 
-from qlab import Lab, drivers, frames, plots, simulate
+from qlab import Lab, frames, plots, simulate
 from qlab.export import pictures
 from qlab.scenario import named
 
 
 @pytest.fixture(scope="module")
 def run():
-    return simulate(drivers.open("memory://"), named("between_polls", seed=7))
+    return simulate("memory://", named("between_polls", seed=7))
 
 
 def stamped(ax):
@@ -35,8 +35,8 @@ def test_a_stamp_stands_below_any_picture_and_its_key_and_inside(picture, empty,
 
 
 def test_equal_runs_share_a_line_and_others_have_their_own(run, tmp_path):
-    other = simulate(drivers.open(f"sqlite:///{tmp_path / 'a.db'}"), named("between_polls", seed=7))
-    third = simulate(drivers.open("memory://"), named("between_polls", seed=8))
+    other = simulate(f"sqlite:///{tmp_path / 'a.db'}", named("between_polls", seed=7))
+    third = simulate("memory://", named("between_polls", seed=8))
     ax = plots.stamp(plots.timeline(frames.spans(run.trace)), run, other, third)
     first, second = stamped(ax).get_text().split("\n")
     assert first.startswith("memory ≡ SQLite ")

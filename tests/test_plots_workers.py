@@ -9,7 +9,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 from pictures import STORY, by_label, dispatched, drawn, event, key, labels, many, reserved
 
-from qlab import drivers, frames, plots, simulate
+from qlab import frames, plots, simulate
 from qlab.scenario import named
 from qlab.trace import Event, Kind, Trace
 
@@ -159,7 +159,7 @@ def test_few_workers_in_a_tall_place_stay_slim():
 
 
 def test_a_simulated_run_shows_its_crash_its_late_worker_and_every_run():
-    run = simulate(drivers.open("memory://"), named("all_kinds", seed=7))
+    run = simulate("memory://", named("all_kinds", seed=7))
     told = frames.attempts(run.trace)
     ax = plots.workers(told, events=frames.events(run.trace))
     bars = {label: mine for label, mine in boxes(ax).items() if label not in ("late", "away")}

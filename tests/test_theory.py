@@ -137,11 +137,50 @@ def test_the_tail_of_fixed_services_keeps_its_digits_far_out() -> None:
     same(station.wait_tail(station.wait_quantile(0.99)), 0.01)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 7, 100])
+@pytest.mark.parametrize("load", [1e-12, 0.3, 0.999, 1 - 1e-6])
+def test_every_form_has_an_answer_however_empty_or_full_the_queue_is(load: float, workers: int) -> None:
+    every: list[theory.MMc | theory.MDc | theory.GIM1] = [
+        theory.MMc(load * workers, 1.0, workers),
+        theory.MDc(load * workers, 1.0, workers),
+        theory.GIM1.every(load, 1.0),
+    ]
+    for station in every:
+        left = station.wait_tail(0.0)
+        assert math.isclose(left, station.p_wait)
+        for t in (0.5, 40.0, 1e3, 1e7):
+            left, before = station.wait_tail(t), left
+            assert 0 <= left <= before
+        for q in (0.5, 0.999):
+            waited = station.wait_quantile(q)
+            assert station.wait_tail(waited) == pytest.approx(1 - q, rel=1e-6) if waited else station.p_wait <= 1 - q
+            assert waited <= station.sojourn_quantile(q) < math.inf
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("load", [0.3, 0.9, 0.999])
+def test_what_is_done_late_is_what_waited_and_then_took_long(load: float, workers: int) -> None:
+    station = theory.MMc(load * workers, 1.0, workers)
+    spare = workers * (1 - load)
+    for t in (0.5, 5.0, 60.0):
+        steps, h = 20_000, t / 20_000
+        points = (station.p_wait * spare * math.exp(-spare * i * h - (t - i * h)) for i in range(1, steps))
+        ends = station.p_wait * spare * (math.exp(-t) + math.exp(-spare * t)) / 2
+        waited = (math.fsum(points) + ends) * h
+        same(station.sojourn_tail(t), (1 - station.p_wait) * math.exp(-t) + waited + station.wait_tail(t), 1e-5)
+    assert 0 <= station.sojourn_tail(1e9) < 1e-9
+
+
+def test_the_wait_for_many_workers_falls_with_the_load_and_not_with_rounding() -> None:
+    station = theory.MDc(0.1, 1.0, 10)  # who waits has found ten or more of a Poisson number
+    same(station.p_wait, math.exp(-0.1) * sum(0.1**n / math.factorial(n) for n in range(10, 20)), 1e-6)
+
+
 @given(st.floats(0.05, 0.97), st.integers(1, 40))
 def test_what_is_left_behind_is_the_same_by_both_ways(load: float, most: int) -> None:
     bulk = Bulk(load * most, most)
     if load < 0.8:
-        left = bulk.distribution(300)
+        left = [bulk.left(n) for n in range(301)]
         same(math.fsum(left), 1.0)
         assert math.fsum(n * p for n, p in enumerate(left)) == pytest.approx(bulk.mean, rel=1e-6, abs=1e-9)
         assert 1 - left[0] == pytest.approx(bulk.some_left, abs=1e-11)
@@ -407,6 +446,13 @@ REFUSED = {
     "no clients": (lambda: theory.Closed(0, 1, 1), "clients is 0"),
     "a negative spread": (lambda: theory.MG1(0.5, 1, -1), "cv is -1"),
     "a third moment that is not known": (lambda: theory.MG1(0.5, 1, 1).wait_sd, "third is None"),
+    "a negative load": (lambda: theory.erlang_b(5, -1), "load is -1: use a number from 0"),
+    "a load of text": (lambda: theory.erlang_c(5, "4"), "load is '4': use a number above 0"),
+    "a service of text": (lambda: theory.MG1.fixed(0.5, "1"), "service is '1'"),
+    "a cv of text": (lambda: theory.MG1.lognormal(0.5, 1, "1"), "cv is '1'"),
+    "a negative third moment": (lambda: theory.MG1(0.5, 1, 1, -6), "third is -6: use a number above 0"),
+    "a backoff of one number": (lambda: theory.gaps(3, 10), "backoff is 10: use a list of seconds"),
+    "a share above 1": (lambda: theory.jobs_for_share(0.01, 2), "p is 2: use a number from 0 to 1"),
     "a quantile of 1": (lambda: theory.MMc(0.5, 1).wait_quantile(1), "q is 1: use a number between 0 and 1"),
     "a negative time": (lambda: theory.MMc(0.5, 1).wait_tail(-1), "t is -1"),
     "certain failure for ever": (lambda: theory.attempts(1.0), "p is 1.0"),

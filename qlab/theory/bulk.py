@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 _TINY = 1e-18
 
@@ -68,23 +69,56 @@ class Bulk:
         n, total = 0, 0.0
         while True:
             n += 1
-            above, p = _poisson_above(n * self.most, n * self.load)
+            above, p = poisson_above(n * self.most, n * self.load)
             total += above / n
             yield n, above, p
             if above / n <= _TINY * total:
                 return
 
-    def distribution(self, upto: int) -> list[float]:
-        """Tell the probabilities that 0, 1, ..., `upto` are left behind, by a discrete Fourier sum on the circle."""
-        size = upto + 2 + math.ceil(41 / math.log(self.decay))
-        values = [self._generating(cmath.exp(2j * math.pi * m / size)) for m in range(size // 2 + 1)]
-        return [self._coefficient(values, n, size) for n in range(upto + 1)]
+    def left(self, n: int) -> float:
+        """Tell the probability that n are left behind."""
+        near = self._near[n] if n < len(self._near) else 0.0
+        return max(0.0, near + self._weight * self.decay**-n)
 
-    def _coefficient(self, values: list[complex], n: int, size: int) -> float:
-        terms = [(value * cmath.exp(-2j * math.pi * (m * n % size) / size)).real for m, value in enumerate(values)]
-        ends = terms[0] + (terms[-1] if size % 2 == 0 else 0.0)
-        inner = terms[1:-1] if size % 2 == 0 else terms[1:]
-        return max(0.0, (ends + 2 * math.fsum(inner)) / size)
+    def above(self, n: int) -> float:
+        """Tell the probability that more than n are left behind."""
+        near = self._near_above[n] if n < len(self._near) else 0.0
+        return max(0.0, near + self._weight * self.decay**-n / (self.decay - 1))
+
+    @cached_property
+    def pairs(self) -> float:
+        """The mean of n (n - 1), where n are left behind."""
+        far = self._weight * 2 * self.decay / (self.decay - 1) ** 3
+        return far + math.fsum(n * (n - 1) * p for n, p in enumerate(self._near))
+
+    @cached_property
+    def _weight(self) -> float:
+        """How many times `decay`^-n the probability of n becomes: the residue of the generating function there."""
+        a, c, pole = self.load, self.most, self.decay
+        value = complex((c - a) * (pole - 1) / (a * pole - c) / pole)
+        for zero in self._zeros:
+            value *= (1 - zero / pole) / (1 - zero)
+        return value.real
+
+    @cached_property
+    def _near(self) -> list[float]:
+        """What is missing from that to the probabilities of 0, 1, ...: a discrete Fourier sum on the circle.
+
+        It falls with the next zero, whose logarithm is about sqrt(2 pi / c) or more at every load.
+        """
+        size = 2 * math.ceil(41 / max(math.log(self.decay), math.sqrt(2 * math.pi / self.most) / 2) / 2) + 4
+        points = [cmath.exp(2j * math.pi * m / size) for m in range(size)]
+        values = [self._generating(z) - self._weight / (1 - z / self.decay) for z in points[: size // 2 + 1]]
+        return [self._coefficient(values, points, n) for n in range(size)]
+
+    @cached_property
+    def _near_above(self) -> list[float]:
+        return [*reversed(list(accumulate(reversed(self._near[1:])))), 0.0]
+
+    def _coefficient(self, values: list[complex], points: list[complex], n: int) -> float:
+        size = len(points)
+        first, *inner, last = ((value * points[-m * n % size]).real for m, value in enumerate(values))
+        return (first + last + 2 * math.fsum(inner)) / size
 
     def _generating(self, z: complex) -> complex:
         a, c = self.load, self.most
@@ -108,7 +142,7 @@ class Bulk:
         return low
 
 
-def _poisson_above(n: int, mean: float) -> tuple[float, float]:
+def poisson_above(n: int, mean: float) -> tuple[float, float]:
     """Tell by how much a Poisson number, of a mean below n, is above n on average, and how likely it is."""
     term = math.exp((n + 1) * math.log(mean) - mean - math.lgamma(n + 2))
     above, likely, more = 0.0, 0.0, 1

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from qlab.theory.bulk import Bulk
+from qlab.theory.bulk import Bulk, poisson_above
 from qlab.theory.checks import not_negative
 from qlab.theory.distributions import poisson
 from qlab.theory.general import MG1
@@ -56,12 +56,7 @@ class MDc(Station):
         """
         if self.workers == 1:
             return MG1.fixed(self.rate, self.service).wait_sd
-        left = self._bulk.distribution(self._most())
-        second = math.fsum(n * (n - 1) * p for n, p in enumerate(left)) / self.rate**2
-        return math.sqrt(max(0.0, second - self.wait**2))
-
-    def _most(self) -> int:
-        return math.ceil(self.workers + 45 / math.log(self._bulk.decay))
+        return math.sqrt(max(0.0, self._bulk.pairs / self.rate**2 - self.wait**2))
 
     def wait_tail(self, t: float) -> float:
         """Tell the probability that a job waits longer than t seconds (Franx, 2001).
@@ -71,13 +66,10 @@ class MDc(Station):
         """
         whole_ones = math.floor(not_negative(t, "t") / self.service) + 1
         last = whole_ones * self.workers - 1
-        at_most, total = [], 0.0
-        for p in self._bulk.distribution(last):
-            total += p
-            at_most.append(min(total, 1.0))
-        mean = self.rate * (whole_ones * self.service - t)
-        within = math.fsum(at_most[last - j] * poisson(j, mean) for j in range(last + 1))
-        return max(0.0, 1 - within)
+        mean = max(0.0, self.rate * (whole_ones * self.service - t))
+        most = min(last, math.ceil(mean + 12 * math.sqrt(mean)) + 40)
+        later = math.fsum(self._bulk.above(last - j) * poisson(j, mean) for j in range(most + 1))
+        return min(1.0, later + (poisson_above(last, mean)[1] if mean else 0.0))
 
     def wait_quantile(self, q: float) -> float:
         """Tell within how many seconds a share q of the jobs is reserved; 0 where so many do not wait."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from qlab.theory.checks import inside, not_negative, positive, stable, whole
-from qlab.theory.station import Station
+from qlab.theory.station import Station, waited
 
 
 @dataclass(frozen=True)
@@ -28,26 +28,29 @@ class MG1(Station):
     def __post_init__(self) -> None:
         super().__post_init__()
         not_negative(self.cv, "cv")
+        if self.third is not None:
+            positive(self.third, "third")
 
     @classmethod
     def fixed(cls, rate: float, service: float) -> "MG1":
         """Make M/D/1: every service takes equally long."""
-        return cls(rate, service, 0.0, service**3)
+        return cls(rate, service, 0.0, positive(service, "service") ** 3)
 
     @classmethod
     def exponential(cls, rate: float, service: float) -> "MG1":
         """Make M/M/1."""
-        return cls(rate, service, 1.0, 6 * service**3)
+        return cls(rate, service, 1.0, 6 * positive(service, "service") ** 3)
 
     @classmethod
     def lognormal(cls, rate: float, service: float, cv: float) -> "MG1":
         """Make one with lognormal services, whose k-th moment is m^k (1 + cv²)^(k(k-1)/2)."""
-        return cls(rate, service, cv, service**3 * (1 + cv**2) ** 3)
+        return cls(rate, service, cv, positive(service, "service") ** 3 * (1 + not_negative(cv, "cv") ** 2) ** 3)
 
     @classmethod
     def erlang(cls, rate: float, service: float, k: int) -> "MG1":
         """Make one whose services are k exponential stages each."""
-        return cls(rate, service, 1 / math.sqrt(whole(k, "k")), service**3 * (1 + 1 / k) * (1 + 2 / k))
+        third = positive(service, "service") ** 3 * (1 + 1 / whole(k, "k")) * (1 + 2 / k)
+        return cls(rate, service, 1 / math.sqrt(k), third)
 
     @property
     def p_wait(self) -> float:
@@ -130,8 +133,7 @@ class GIM1(Station):
 
     def wait_quantile(self, q: float) -> float:
         """Tell within how many seconds a share q of the jobs is reserved; 0 where so many do not wait."""
-        spare = (1 - self.p_wait) / self.service
-        return max(0.0, math.log(self.p_wait / (1 - inside(q, "q"))) / spare)
+        return waited(self.p_wait, (1 - self.p_wait) / self.service, q)
 
     def sojourn_quantile(self, q: float) -> float:
         """Tell within how many seconds of its dispatch a share q of the jobs is done."""

@@ -1,7 +1,7 @@
 """Attempts that fail with a probability, each independently of the others, and the time between them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from qlab.theory.checks import not_negative, share, tries_or_none, whole
@@ -37,6 +37,8 @@ def gaps(tries: int, backoff: Sequence[float]) -> list[float]:
         tries: How many attempts there are, so one gap fewer.
         backoff: In seconds; an empty list is no wait at all.
     """
+    if not isinstance(backoff, Iterable):
+        raise ValueError(f"backoff is {backoff!r}: use a list of seconds, such as [10, 60, 300]")
     seconds = [not_negative(each, f"backoff[{i}]") for i, each in enumerate(backoff)] or [0.0]
     return [seconds[min(i, len(seconds) - 1)] for i in range(whole(tries, "tries") - 1)]
 

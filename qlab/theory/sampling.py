@@ -2,7 +2,7 @@
 
 import math
 
-from qlab.theory.checks import positive, stable
+from qlab.theory.checks import positive, share, stable
 
 
 def wait_variance(utilisation: float, service: float = 1.0) -> float:
@@ -44,4 +44,4 @@ def jobs_for_share(precision: float, p: float) -> int:
         precision: Such as 0.01 for 1 %.
         p: The share, above 0 and up to 1.
     """
-    return math.ceil((1 - p) / (positive(p, "p") * positive(precision, "precision") ** 2))
+    return math.ceil((1 - share(p, "p")) / (positive(p, "p") * positive(precision, "precision") ** 2))

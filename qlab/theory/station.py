@@ -1,5 +1,6 @@
 """What holds at every station, where jobs arrive, wait for a worker, and are served in the order of their arrival."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,6 +65,12 @@ class Station(ABC):
     def depth(self) -> float:
         """How many jobs wait or are served on average."""
         return self.rate * self.sojourn
+
+
+def waited(p_wait: float, rate: float, q: float) -> float:
+    """Tell within how many seconds a share q is served, where those that wait do so exponentially, at that rate."""
+    left = 1 - inside(q, "q")
+    return math.log(p_wait / left) / rate if p_wait > left else 0.0
 
 
 def quantile(tail: Callable[[float], float], q: float, near: float) -> float:

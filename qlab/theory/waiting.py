@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from qlab.theory.checks import inside, not_negative, positive, stable, whole
-from qlab.theory.station import Station, quantile
+from qlab.theory.station import Station, quantile, waited
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class MMc(Station):
 
     def wait_quantile(self, q: float) -> float:
         """Tell within how many seconds a share q of the jobs is reserved; 0 where so many do not wait."""
-        return max(0.0, math.log(self.p_wait / (1 - inside(q, "q"))) / self._spare)
+        return waited(self.p_wait, self._spare, q)
 
     @property
     def sojourn_sd(self) -> float:
@@ -62,12 +62,10 @@ class MMc(Station):
 
     def sojourn_tail(self, t: float) -> float:
         """Tell the probability that wait + service is longer than t seconds (Gross and Harris, 1974)."""
-        mu, t = 1 / self.service, not_negative(t, "t")
-        served = math.exp(-mu * t)
-        gap = self.workers - 1 - self.load
-        if abs(gap) < 1e-9:  # the two rates are one
-            return served * (1 + self.p_wait * mu * t)
-        return served * (1 - self.p_wait * math.expm1(-mu * t * gap) / gap)
+        services, spare = not_negative(t, "t") / self.service, self.workers - self.load
+        gap = abs(spare - 1)
+        later = services if gap < 1e-9 else -math.expm1(-services * gap) / gap  # below 1e-9 the two rates are one
+        return math.exp(-services) + self.p_wait * math.exp(-services * min(spare, 1.0)) * later
 
     def sojourn_quantile(self, q: float) -> float:
         """Tell within how many seconds of its dispatch a share q of the jobs is done."""
@@ -83,6 +81,7 @@ def erlang_b(workers: int, load: float) -> float:
         workers: How many workers, from 1.
         load: In erlangs; it may be more than the workers can do.
     """
+    not_negative(load, "load")
     blocked = 1.0
     for n in range(1, whole(workers, "workers") + 1):
         blocked = load * blocked / (n + load * blocked)

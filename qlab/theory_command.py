@@ -90,9 +90,13 @@ def _chosen(path: Path | None, tier: str, only: str | None) -> "Cases":
 
     chosen = cases.shipped() if path is None else cases.read(path)
     if only is None:
-        return chosen.tier(tier)
-    kept = chosen.tier(tier).names
-    return chosen.tier(tier if only in {*kept, *kept.values()} else "all").only(only)
+        chosen = chosen.tier(tier)
+    else:
+        kept = chosen.tier(tier).names
+        chosen = chosen.tier(tier if only in {*kept, *kept.values()} else "all").only(only)
+    if not chosen.names:
+        raise cases.CaseError(f"{chosen.source} has no case to judge: name some in its ci_tier, or use --tier all")
+    return chosen
 
 
 def _judged(chosen: "Cases", *, quiet: bool) -> "Iterator[Verdict]":

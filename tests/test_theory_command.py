@@ -50,6 +50,19 @@ def test_the_command_runs_a_file_and_says_what_was_missed(tmp_path: Path) -> Non
     assert told.output.splitlines()[-1] == "2 cases: 1 ok, 1 missed"
 
 
+def test_a_file_that_names_no_tier_is_judged_whole(tmp_path: Path) -> None:
+    told = run("--cases", written(tmp_path, {"cases": [stated(), stated(id="b", expected=9.0)]}))
+    assert told.exit_code == 1
+    assert told.output.splitlines()[-1] == "2 cases: 1 ok, 1 missed"
+
+
+@pytest.mark.parametrize("content", [{"cases": []}, {"cases": [stated()], "ci_tier": []}])
+def test_nothing_is_never_said_to_be_all_right(content: Any, tmp_path: Path) -> None:
+    told = run("--cases", written(tmp_path, content))
+    assert told.exit_code == 2
+    assert "cases.json has no case to judge: name some in its ci_tier, or use --tier all" in told.output
+
+
 def test_the_command_shows_what_a_missed_trace_came_to(tmp_path: Path) -> None:
     trace = {"id": "t", "input": {"arrivals": [10, 10], "tick": 60}, "expected": {"sent": [60, 121]}}
     told = run("--cases", written(tmp_path, {"cases": [], "traces": [trace]}))

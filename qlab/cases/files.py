@@ -76,7 +76,7 @@ class Cases:
         cases: What is expected of systems, in the file's order.
         traces: What exactly is to happen.
         interleavings: How many orders of steps there are, and how they end.
-        ci_tier: The cases that are judged often, by id.
+        ci_tier: The cases that are judged often, by id; all where the file does not say.
     """
 
     source: str
@@ -156,7 +156,7 @@ def parsed(text: str, source: str) -> Cases:
     ids = Counter([*(case.id for case in cases), *(trace.id for trace in traces), *(each.id for each in counts)])
     if twice := [each for each, count in ids.items() if count > 1]:
         raise CaseError(f"{source} has {twice[0]!r} twice: give each its own id")
-    tier = _list(content, "ci_tier", source)
+    tier = _list(content, "ci_tier", source) if "ci_tier" in content else list(ids)
     if unknown := [each for each in tier if each not in ids]:
         raise CaseError(f"{source} has no case {unknown[0]!r}, which its ci_tier names")
     return Cases(source, cases, traces, counts, frozenset(tier))

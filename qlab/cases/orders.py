@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from qlab.cases.files import StatedOrders
 from qlab.driver import Driver
 from qlab.explorer import explore
+from qlab.explorer.situation import Situation, small
 from qlab.flaws import CompletesById, DeletesAtReserve, RevokesOnRunningOut
-from qlab.situation import Situation, small
 
 if TYPE_CHECKING:
     from qlab.explorer import Explored

@@ -316,7 +316,7 @@ def _code(fields: dict[str, Any], driver: str, sample: str | None) -> str:
     if changed.keys() <= {"expiries", "crashes", "restarts"}:
         scenario = repr(fields["name"])
     else:
-        imports = "from qlab.situation import Situation, small\n"
+        imports = "from qlab.explorer.situation import Situation, small\n"
         how = [f"{name}={fields[name]!r}" for name in ("workers", "jobs", "tries", "fails", "runs_out")]
         most = [f"{name}={fields[name]!r}" for name in ("expiries", "crashes", "restarts", "renamed")]
         scenario, more = f"Situation(small('mine', {', '.join(how)}), {', '.join(most)})", []

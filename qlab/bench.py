@@ -11,7 +11,10 @@ from qlab.job import Reservation
 from qlab.outcome import Outcome
 from qlab.scenario import Arrival
 from qlab.seat import Seat
+from qlab.standstill import MOST, Standstill
 from qlab.steps import Ended
+
+_AT_ONCE = 4096  # how many things happen between two looks at whether time goes by
 
 
 class Bench(Engine):
@@ -54,9 +57,13 @@ class Bench(Engine):
 
         Returns:
             How many things had happened where it was stopped, by whichever; None where it came to the moment.
+
+        Raises:
+            EndlessMoment: Things happen for ever while no time goes by.
         """
         last = NEVER if until == math.inf else us(until)
         self.marks, strike = array("q"), self.strike
+        standstill = Standstill(self.queue.trace, MOST)
         if working:
             self.begin()
         try:
@@ -68,6 +75,8 @@ class Bench(Engine):
                     return len(self.marks)
                 self.step(last)
                 self.marks.append(len(self.queue.trace))
+                if not len(self.marks) % _AT_ONCE:
+                    standstill.look(self.now, _AT_ONCE)
         finally:
             self.strike = strike
             self.end()

@@ -59,5 +59,9 @@ class AttemptsExhausted(QlabError):
     """Every attempt was used up without an answer: each worker that reserved the job vanished or gave it back."""
 
 
+class EndlessMoment(QlabError):
+    """In a simulation, things happen for ever while no time goes by."""
+
+
 class InternalHandlerError(QlabError):
     """A handler returned or yielded something that is not part of the contract."""

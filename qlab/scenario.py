@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 from qlab import saved, workload
 from qlab.as_json import classes
-from qlab.clock import duration
+from qlab.clock import duration, us
 from qlab.faults import Crash, Fault
 from qlab.policy import Policy
 from qlab.saved import AnyPath
@@ -57,6 +57,7 @@ class Poll:
         interval: How many seconds it waits after it found nothing.
         jitter: By which part of the interval each wait may be shorter or longer, from 0 to 1.
         phase: When each worker asks first, in seconds after it was started; None for a random moment of the interval.
+            One that is back after a crash asks at once.
         beat: Whether it asks at its beat only, for one job (or `batch`), as what a cron starts does.
 
     Raises:
@@ -69,8 +70,8 @@ class Poll:
     beat: bool = False
 
     def __post_init__(self) -> None:
-        if duration(self.interval, "poll") == 0:
-            raise ValueError("poll is 0 s: use a number of seconds above 0")
+        if us(duration(self.interval, "poll")) == 0:
+            raise ValueError(f"poll is {self.interval:g} s: use a number of seconds from 0.000001")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Poll.jitter is {self.jitter!r}: use a number from 0 to 1")
         if self.beat and self.jitter:

@@ -184,10 +184,19 @@ def simulate(
 
     Raises:
         TypeError: There is both a scenario and one of its fields, or a field that no scenario has.
-        ValueError: The queue's clock is no simulated one, or the scenario does not fit the store.
+        ValueError: The queue's clock is no simulated one or not at 0, the scenario does not fit the store or has no
+            end, or there are jobs in a store that is given without a queue.
+        UnknownHandler: Nobody says how a job behaves that is to come.
+        InvalidPayload: A payload cannot be stored.
+        EndlessMoment: Things happen for ever while no time goes by, such as attempts that fail at once, again and
+            again; found out after 200,000 of them, and 100 for each job that may come at that moment.
     """
     chosen = _scenario(queue, scenario, name, stated)
+    if until == math.inf and chosen.workload is not None and not chosen.workload.ends:
+        raise ValueError(f"{chosen.workload.arrivals} has no end: say until=3600.0, or Workload(…, jobs=10_000)")
     with _queue(queue, chosen, name) as there:
+        if not isinstance(queue, Queue):
+            _check_empty(there)
         simulation = Simulation(there, chosen, cost=cost, record_polls=record_polls)
         return _result(simulation, until, interrupted=simulation.run(until, progress=progress))
 
@@ -215,6 +224,16 @@ def _queue(queue: Queue | Driver | str, scenario: Scenario, name: str) -> Abstra
     driver = drivers.open(queue) if isinstance(queue, str) else queue
     made = Queue(driver, policy=scenario.policy, clock=SimulatedClock(), name=name)
     return made if isinstance(queue, str) else nullcontext(made)
+
+
+def _check_empty(queue: Queue) -> None:
+    """Refuse a store in which something is left, which would mingle with what the scenario brings."""
+    there = queue.counts()
+    if there.depth or there.failed:
+        raise ValueError(
+            f"{queue.driver} has {there.depth} jobs and {there.failed} failed ones in the queue {queue.name!r}: use an "
+            "empty store, or another name=…; or hand over a Queue to have them worked, too"
+        )
 
 
 def _result(simulation: Simulation, until: float, *, interrupted: bool) -> Run:

@@ -20,8 +20,12 @@ from qlab.queue import Queue
 from qlab.requests import Requests
 from qlab.scenario import Behaviour, Scenario, handler_of
 from qlab.seat import Seat
+from qlab.standstill import MOST, Standstill
 from qlab.trace import Kind
+from qlab.workload.arrivals import Bursts
+from qlab.workload.recording import Recorded
 
+_THINGS_A_JOB = 100  # at the most, at one moment: it comes, and has its attempts
 _AT_ONCE = 4096  # how many things happen between two looks at a bar and at an interrupt
 
 
@@ -49,6 +53,11 @@ class Simulation:
         clock = queue.clock
         if not isinstance(clock, SimulatedClock):
             raise ValueError(f"the queue's clock is {clock!r}: use Queue(…, clock=SimulatedClock())")
+        if clock.now() != 0:
+            raise ValueError(
+                f"the queue's clock stands at {clock.now():g} s, and a scenario begins at 0 s: use a new queue, or "
+                "Run.branch to go on with a run"
+            )
         store = [fault for fault in scenario.faults if isinstance(fault, IN_STORE)]
         self.given = queue
         self.queue = queue if not store else queue.on(Troubled(queue.driver, store), trace=queue.trace)
@@ -105,9 +114,12 @@ class Simulation:
         if not self._begun:
             engine.begin()  # once: a run that goes on is to go as if it had never been stopped
             self._begun = True
+        jobs = _at_once(self.scenario) + self.given.counts().depth
+        standstill = Standstill(self.queue.trace, MOST + _THINGS_A_JOB * jobs)
         with first_interrupt(lambda: stopped.append(True)), bar(progress) as told, self.queue.unlogged():
             while not stopped and engine.go(last, _AT_ONCE):
                 self._tell(told, until)
+                standstill.look(self.now, _AT_ONCE)
         if until != math.inf and not stopped:
             engine.clock.advance_to(max(engine.clock.now(), until))
             engine.catch_up()
@@ -186,6 +198,16 @@ class Simulation:
         self._losses.record(lost, self.now)
         if self._feed is not None:
             self._feed.lose(lost)
+
+
+def _at_once(scenario: Scenario) -> int:
+    """Tell how many jobs may come at one moment without anybody asking for it then."""
+    workload = scenario.workload
+    arrivals = None if workload is None else workload.arrivals
+    stated = 0 if workload is None else workload.jobs or 0
+    one_burst = arrivals.size if isinstance(arrivals, Bursts) else 0
+    recorded = len(arrivals.jobs) if isinstance(arrivals, Recorded) else 0
+    return len(scenario.arrivals) + max(stated, one_burst, recorded)
 
 
 def behave(behaviour: Behaviour) -> Callable[[Attempt], Iterator[float]]:

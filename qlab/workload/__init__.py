@@ -115,6 +115,16 @@ class Workload:
         own = dict.fromkeys(job.name for job in self.arrivals.jobs)
         return tuple(dict.fromkeys([*(self.names if "" in own else ()), *(name for name in own if name)]))
 
+    @property
+    def ends(self) -> bool:
+        """Whether its arrivals are known to come to an end by themselves."""
+        arrivals = self.arrivals
+        if isinstance(arrivals, Bursts):
+            return self.jobs is not None or arrivals.every is None
+        if isinstance(arrivals, Varying) and not callable(arrivals.rate):
+            return self.jobs is not None or not arrivals.rate[-1][1]
+        return self.jobs is not None or isinstance(arrivals, Recorded)
+
     def service_of(self, name: str) -> Distribution:
         """Tell how long an attempt of a job takes, by its name."""
         return self.service[name] if isinstance(self.service, Mapping) else self.service

@@ -127,6 +127,7 @@ class Engine:
             job = dispatch(now, available_at)
         except DriverUnavailable:
             self.plan(now + _ASK_AGAIN, again, what)
+            self.ready(available_at)  # it is there, if only the reply was lost
             return None
         self.ready(job.available_at)
         return job
@@ -265,8 +266,6 @@ class Engine:
         if not seat.paused:
             self.pause(seat)
         ends = max(seat.still_until, self.now + seconds)
-        if not seat.still:
-            self.coming += 1
         if not seat.still or ends > seat.still_until:
             seat.still_until = ends
             seat.still = self.plan(ends, self._still_enough, seat)
@@ -276,7 +275,6 @@ class Engine:
             self.resume(seat, shifted=self.now - seat.still_since)
 
     def _still_no_more(self, seat: Seat) -> None:
-        self.coming -= seat.still != 0
         seat.paused, seat.still = False, 0
 
     def pause(self, seat: Seat) -> None:
@@ -353,11 +351,23 @@ class Engine:
                     self.sit_down([seat])
             seat.leaving = False
 
-    def sweep(self, seat: Seat, what: str | None) -> None:
-        """Let a worker that boots make jobs ready again: those whose reservation has run out, or all."""
-        if what is not None:
-            for job in self.queue.recover(force=what == "all", worker=seat.name):
-                self.ready(job.available_at)
+    def sweep(self, seat: Seat, what: str | None) -> float:
+        """Let a worker that boots make jobs ready again: those whose reservation has run out, or all.
+
+        Returns:
+            After how many seconds it has to try again, as the store is locked or does not answer; 0 where it is done.
+        """
+        if what is None:
+            return 0.0
+        if self._opens_at is not None and (opens := self._opens_at(self.now)) > self.now:
+            return opens - self.now
+        try:
+            recovered = self.queue.recover(force=what == "all", worker=seat.name)
+        except DriverUnavailable:
+            return _ASK_AGAIN
+        for job in recovered:
+            self.ready(job.available_at)
+        return 0.0
 
     def restart(self, queue: Queue) -> None:
         """Let the process of all workers vanish with what they hold, and start it again on a queue."""
@@ -599,7 +609,7 @@ class Engine:
         try:
             return act()
         finally:
-            if len(self.queue.trace) != before and self._working:
+            if (len(self.queue.trace) != before or self._opens_at is not None) and self._working:
                 self._wake()
 
     def _finish(self, seat: Seat, ended: Ended) -> None:
@@ -682,7 +692,7 @@ class Engine:
         """
         if self.coming > 0 or at <= self._now:
             return False
-        if any(seat.held is not None and not seat.paused for seat in self.seats):
+        if any(seat.held is not None and (seat.still or not seat.paused) for seat in self.seats):
             return False
         if not self.awaited and all(seat.gone for seat in self.seats):
             return True

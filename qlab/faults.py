@@ -26,10 +26,10 @@ Step: TypeAlias = Literal["reserved", "completing"]
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A worker vanishes with what it holds; the store is told nothing.
+    """A worker vanishes with what it holds, also one that stands still; the store is told nothing.
 
     Attributes:
-        handler: Strikes the worker that has a job of this handler.
+        handler: Strikes the worker that has a job of this handler, as long as the job has attempts left.
         back_after: After how many seconds the worker is started again; None for never.
         at: When; a process strikes each worker by itself.
         worker: Which worker, from 1; None for every one. Only with `at`.
@@ -62,6 +62,8 @@ class Crash:
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A worker stands still, with what it holds, and then goes on where it was: what really makes late workers.
+
+    One that stands still already does so until the later of the two ends.
 
     Attributes:
         seconds: For how long.
@@ -205,14 +207,15 @@ class Restart:
 class Drain:
     """Workers are told to stop: they take no further job, and have a while to finish the one in hand.
 
+    One that stands still hears it when it goes on, and is killed where the grace ends before.
+
     Attributes:
         at: When; a process does it again and again.
         grace: How many seconds they have.
         then: What becomes of a job that is still in hand: it is given back (`release`), or its worker is killed and it
             comes again when its reservation runs out (`leave`).
         worker: Which worker, from 1; None for every one.
-        back_after: After how many seconds, from the end of the grace or of the job in hand, it is started again; None
-            for never.
+        back_after: After how many seconds, from the end of the grace, it is started again; None for never.
 
     Raises:
         ValueError: A value is out of its range.

@@ -196,10 +196,10 @@ class Feed:
             if job.payload is not None:
                 self._unanswered[id(job)] = dispatch  # the same job, should the store have it already
             return _PUT_OFF
-        if job.service is not None:
-            self._inside[made.id] = us(job.service)
+        if name not in self._first:
+            self._inside[made.id] = None
         else:
-            self._inside[made.id] = self._first[name]() if name in self._first else None
+            self._inside[made.id] = self._first[name]() if job.service is None else us(job.service)
         return made
 
     # -- closed --

@@ -7,6 +7,7 @@ from typing import Any
 
 from qlab.engine import Engine
 from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew, When
+from qlab.job import Reservation
 from qlab.seat import Seat
 
 IN_STORE = (LostReply, Locked, Away)
@@ -89,7 +90,7 @@ class Incidents:
     def _strike(self, step: str, seat: Seat) -> bool:
         """Let the first fault strike that waits for this step of a job of this handler."""
         held = [] if seat.held is None else [seat.held, *(seat.behind if step == "reserved" else ())]
-        lines = (self._by_handler.get((step, each.job.name)) for each in held)
+        lines = (self._by_handler.get((step, each.job.name)) for each in held if not self._is_used_up(each))
         waiting = next(filter(None, lines), None)
         if waiting is None:
             return False
@@ -103,6 +104,11 @@ class Incidents:
             self._pause(fault, seat)
         return True
 
+    def _is_used_up(self, held: Reservation) -> bool:
+        """Tell whether a job has no attempt left: its handler, which would kill its worker, is not called any more."""
+        tries = self._engine.queue.tries_of(held.job.name)
+        return tries is not None and held.job.attempts > tries
+
     def _crash(self, fault: Crash, seat: Seat) -> None:
         if seat.gone:
             return
@@ -113,8 +119,11 @@ class Incidents:
     def _boot(self, what: tuple[Crash, Seat], serial: int) -> None:
         fault, seat = what
         self._engine.awaited -= 1
-        if seat.back == serial:
-            self._engine.sweep(seat, fault.recover)
+        if seat.back != serial:
+            return
+        if wait := self._engine.sweep(seat, fault.recover):
+            seat.back = self._bring_back(wait, self._boot, what)
+        else:
             self._engine.resume(seat)
 
     def _pause(self, fault: Pause, seat: Seat) -> None:

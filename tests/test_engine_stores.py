@@ -4,7 +4,6 @@ import pytest
 
 from qlab import Policy, Queue, SimulatedClock
 from qlab.bench import Bench
-from qlab.cost import Cost
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.troubled import Troubled
 from qlab.errors import UnknownHandler
@@ -28,20 +27,20 @@ WAYS = ("stated", "recorded", "drawn", "closed", "asked for")
 """In which ways a job can come."""
 
 
-def coming(way: str, *faults: Fault, capacity: int | None = None, cost: Cost | None = None) -> Run:
+def coming(way: str, *faults: Fault, capacity: int | None = None, service: float = 0.25) -> Run:
     """Let three jobs come, from second 1 on."""
-    rows = recorded([{"at": float(at), "payload": {"job": at}, "service": 0.25} for at in (1, 2, 3)])
+    rows = recorded([{"at": float(at), "payload": {"job": at}, "service": service} for at in (1, 2, 3)])
     clients = Clients(timeout=500.0, attempts=1)
     workload = {
-        "recorded": Workload(rows, capacity=capacity),
-        "drawn": Workload(Every(1.0, first=1.0), Fixed(0.25), jobs=3, capacity=capacity),
-        "closed": Workload(Closed(1, Fixed(1.0)), Fixed(0.25), jobs=3, capacity=capacity),
-        "asked for": Workload(rows, capacity=capacity, clients=clients),
+        "recorded": Workload(rows, Fixed(service), capacity=capacity),
+        "drawn": Workload(Every(1.0, first=1.0), Fixed(service), jobs=3, capacity=capacity),
+        "closed": Workload(Closed(1, Fixed(1.0)), Fixed(service), jobs=3, capacity=capacity),
+        "asked for": Workload(rows, Fixed(service), capacity=capacity, clients=clients),
     }.get(way)
     arrivals = tuple(Arrival(float(at), "job", {"job": at}) for at in (1, 2, 3)) if way == "stated" else ()
-    handlers = {"job": Behaviour(0.25)} if way == "stated" else {}
+    handlers = {"job": Behaviour(service)} if way == "stated" else {}
     scenario = Scenario(way, arrivals, handlers, workload=workload, faults=faults, poll=None)
-    return simulate("memory://", scenario, cost=cost)
+    return simulate("memory://", scenario)
 
 
 def moments(run: Run, kind: Kind) -> list[float]:
@@ -63,8 +62,9 @@ def test_what_comes_while_the_store_does_not_answer_comes_when_it_does(way: str,
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_dispatch_whose_reply_is_lost_makes_one_job(way: str, times: int) -> None:
-    run = coming(way, LostReply("push", times=times))
+def test_a_dispatch_whose_reply_is_lost_makes_one_job_while_that_is_there(way: str, times: int) -> None:
+    """Once it is done, the store knows nothing of it: sent again then, it is done again."""
+    run = coming(way, LostReply("push", times=times), service=9.0)
     assert {event.job for event in run.trace if event.job is not None} == {1, 2, 3}
     assert len(moments(run, Kind.COMPLETED)) == 3
 
@@ -187,3 +187,27 @@ def test_what_cannot_be_dispatched_is_refused_before_anything_is_stored(scenario
         with pytest.raises((ValueError, UnknownHandler), match=message):
             simulate(queue, scenario)
         assert len(queue.trace) == queue.counts().depth == 0
+
+
+@pytest.mark.parametrize("trouble", [Away(2.5, 4.0), Locked(2.5, 4.0), Locked(2.5, 34.0)], ids=str)
+def test_a_worker_that_boots_while_the_store_does_not_answer_sweeps_when_it_does(trouble: Fault) -> None:
+    rows = [{"at": 0.0, "service": 5.0}]
+    faults = (Crash(at=2.0, back_after=1.0, recover="all"), trouble)
+    run = simulate("memory://", workload=Workload(recorded(rows)), poll=None, faults=faults, until=80.0)
+    (recovered,) = moments(run, Kind.RECOVERED)
+    assert trouble.at + trouble.seconds <= recovered <= trouble.at + trouble.seconds + 1  # type: ignore[union-attr]
+    assert moments(run, Kind.COMPLETED) == [recovered + 5.0]
+
+
+@pytest.mark.parametrize("when", ["reserved", "completing"])
+def test_a_job_that_kills_every_worker_is_failed_when_its_attempts_are_used_up(when: str) -> None:
+    faults = (Crash("job", when=when, times=None, back_after=1.0, recover="all"),)  # type: ignore[arg-type]
+    run = simulate("memory://", workload=Workload(recorded([{"at": 0.0, "service": 5.0}])), poll=None, faults=faults)
+    assert len(moments(run, Kind.CRASHED)) == 3
+    assert len(moments(run, Kind.FAILED)) == 1
+
+
+def test_a_job_whose_dispatch_was_not_answered_is_taken_at_once() -> None:
+    workload = Workload(Every(1.0, first=3.0), Fixed(9.0), jobs=1)
+    run = simulate("memory://", workload=workload, poll=None, faults=(LostReply("push", times=2),))
+    assert moments(run, Kind.RESERVED) == [3.0], "the worker knows of it before its sender does"

@@ -62,3 +62,18 @@ def test_jobs_that_are_gone_leave_nothing_behind(driver: Any, retry_after: float
     kept = {name: len(value) for name, value in vars(there).items() if isinstance(value, dict | set | list | deque)}
     assert kept.pop("heap") + kept.pop("reserved") < 15
     assert sum(kept.values()) <= 1
+
+
+@only("memory", "memory-arrival")
+@pytest.mark.parametrize("retry_after", [[1e6], [1e6, 2e6, 3e6]], ids=["in order", "out of order"])
+def test_long_reservations_that_have_ended_leave_nothing_behind(driver: MemoryDriver, retry_after: list[float]) -> None:
+    """Their ends would be a week away: a queue that keeps their places till then keeps every job it ever had."""
+    for moment in range(20_000):
+        push(driver, "a", now=float(moment))
+        lasts = retry_after[-1 - moment % len(retry_after)]
+        (held,) = driver.reserve(QUEUE, now=float(moment), retry_after=lasts)
+        assert driver.complete(held, now=float(moment))
+    there = driver._queues[QUEUE]  # noqa: SLF001 - what is kept is inside
+    kept = [len(value) for value in vars(there).values() if isinstance(value, deque | list | dict | set)]
+    assert max(kept) < 2_000
+    assert driver.counts(QUEUE, now=2e4) == Counts()

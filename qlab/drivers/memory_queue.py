@@ -12,6 +12,7 @@ import heapq
 import math
 import threading
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from qlab.tokens import Tokens
 
 AT_ONCE = 100
 """How many jobs that fell due, and how many skipped items, one call looks at where `order="arrival"`."""
+
+_STALE = 1_000
+"""How many places that are nobody's are kept, and as many as twice the rows: those of long reservations that ended."""
 
 _new = tuple.__new__  # makes a NamedTuple in less than half the time
 
@@ -215,8 +219,18 @@ class MemoryQueue:
             return
         if (now is None or at <= now) and (not line or line[-1] < row):
             line.append(row)
+            if len(line) > _STALE + 2 * len(self.rows):
+                self.ready, self.reserved = self._not_stale(self.ready), self._not_stale(self.reserved)
         else:
-            heapq.heappush(self.heap, row)
+            self._put_in_heap(row)
+
+    def _put_in_heap(self, row: Row) -> None:
+        heapq.heappush(self.heap, row)
+        if len(self.heap) > _STALE + 2 * len(self.rows):
+            self.heap[:] = sorted(self._not_stale(self.heap))  # in one statement, and what is sorted is a heap
+
+    def _not_stale(self, line: Iterable[Row]) -> deque[Row]:
+        return deque(row for row in line if self.rows.get(row.job.id) is row)
 
     def first(self, now: int) -> int:
         """Tell from when on there is a row to reserve, in microseconds; `NEVER` where there is none."""
@@ -285,7 +299,7 @@ class ListedQueue(MemoryQueue):
         if row.listed:
             self.list.append(row)
         elif row[0] < NEVER:
-            heapq.heappush(self.heap, row)
+            self._put_in_heap(row)
 
     def first(self, now: int) -> int:
         return now if any(self.rows.get(row.job.id) is row for row in self.list) else super().first(now)

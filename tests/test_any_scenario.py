@@ -1,16 +1,18 @@
 """Any scenario at all, with any faults: it ends, nothing is lost or forgotten, and it repeats."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from any_scenario import Case, cases, queue_of
+from conftest import Store, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qlab import metrics, simulator
 from qlab.clock import NEVER, us
 from qlab.errors import EndlessMoment
-from qlab.faults import LostReply, Skew
+from qlab.faults import LostReply, Restart, Skew
 from qlab.history import sequential
 from qlab.job import JobState
 from qlab.promises import Fault, broken
@@ -89,6 +91,20 @@ def test_any_scenario(case: Case, data: st.DataObject, tmp_path_factory: pytest.
         assert run.branch(at, {}).trace.difference(run.trace) is None
     path = run.save(Path(tmp_path_factory.mktemp("run")) / "run.qlab")
     assert Run.load(path).digest == run.digest
+
+
+@only("redis_zset-valkey")
+def test_redis_does_the_same(store: Store, fresh: Callable[[Store], str]) -> None:
+    @settings(max_examples=12)
+    @given(case=cases().filter(lambda case: not case.has(Restart)))  # which costs a server of its own nothing
+    def check(case: Case) -> None:
+        run, same = run_of(case), run_of(case, fresh(store))
+        if run is not None and same is not None:
+            assert run.trace.difference(same.trace) is None
+            check_places(case, same)
+            same.queue.close()  # type: ignore[union-attr]  # it was not loaded
+
+    check()
 
 
 def check_workers(simulation: Simulation) -> None:

@@ -15,7 +15,7 @@ the next reservation, release, fail, recover or clear of that job.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from qlab.escape import html, without_password
 from qlab.job import FailedJob, Job, NewJob, Reservation
@@ -101,6 +101,19 @@ def tell(listeners: Sequence[Callable[[Statement], None]], statement: Statement)
     """Tell listeners of a statement that is about to run; it runs also where one of them raises, which is logged."""
     wrong = f"a listener of statements went wrong; the statement {statement.verb} runs all the same"
     tell_each(listeners, statement, wrong=wrong)
+
+
+class Lane(Protocol):
+    """One queue of a store, in whole microseconds and one job at a time: for a loop that takes very many steps.
+
+    It keeps the contract: what it does is what the verbs of the same names do.
+    """
+
+    def push(self, new: NewJob, now: int, available_at: int) -> Job:
+        """Store a job that may be reserved from a moment on, whatever it says itself."""
+
+    def reserve(self, now: int, retry_after: float | None) -> Reservation | None:
+        """Reserve the job that has been claimable longest; the span is in seconds."""
 
 
 class Driver(ABC):
@@ -303,6 +316,10 @@ class Driver(ABC):
     @abstractmethod
     def check(self, queue: str, *, now: float) -> list[str]:
         """Say in words what is inconsistent in the store; an empty list is a sound store."""
+
+    def lane(self, queue: str) -> Lane | None:  # noqa: ARG002 - for those that have one
+        """Give the fast way to a queue; None where the store has none of its own."""
+        return None
 
     # -- waiting --
 

@@ -431,6 +431,13 @@ class Engine:
 
     def _reserve(self, seat: Seat) -> None:
         """Let a worker reserve what there is for it, and begin."""
+        if self._lane is not None and not seat.ahead:
+            one = self._steps.take_one(self._lane, self._now, seat.name)
+            if one is None:
+                self._rest(seat)
+            else:
+                self._hold(seat, one)
+            return
         now = self._moment(seat) if seat.ahead else None
         try:
             found = self._steps.take(self._batch, now, seat.name, self._tell_misses)
@@ -443,11 +450,15 @@ class Engine:
         if not found:
             self._rest(seat)
             return
-        seat.held = held = found[0]
         if len(found) > 1:
             seat.behind.extend(found[1:])
-        if held.job.available_at < self._due:
-            self._due = held.job.available_at
+        self._hold(seat, found[0])
+
+    def _hold(self, seat: Seat, held: Reservation) -> None:
+        """Let a worker begin what it has reserved."""
+        seat.held = held
+        if held[0][7] < self._due:
+            self._due = held[0][7]
             if self._idle:
                 self._plan_wake()
         if self.strike is None or not self.strike("reserved", seat):
@@ -675,6 +686,8 @@ class Engine:
     def _meet_store(self) -> None:
         """Find out what the store can tell that others cannot."""
         self._steps = self.queue.stepper
+        plain = self._batch == 1 and not self._tell_misses
+        self._lane = self.queue.driver.lane(self.queue.name) if plain else None
         self.is_instant = self._cost is None and not hasattr(self.queue.driver, "opens_at")
         self._opens_at: Callable[[float], float] | None = getattr(self.queue.driver, "opens_at", None)
         self._calm: Driver = getattr(self.queue.driver, "calm", self.queue.driver)

@@ -218,9 +218,16 @@ class Queue:
         """
         body, uids, record = self._new_job(name, payload, 0.0).body, self._uids, self.trace.record_us
         unanswered: list[str] = []
+        lane = self.driver.lane(self.name)
 
         def dispatch(now: float, available_at: float) -> Job:
             uid = unanswered.pop() if unanswered else uids.next()
+            at = round(now * 1_000_000)
+            if lane is not None:
+                until = at if available_at <= now else us(available_at)
+                job = lane.push(tuple.__new__(NewJob, (uid, name, body, available_at)), at, until)
+                record(at, _DISPATCHED, job[0], name, 0, "", NOTHING, until)
+                return job
             jobs = [tuple.__new__(NewJob, (uid, name, body, available_at))]
             try:
                 try:
@@ -230,8 +237,7 @@ class Queue:
             except DriverUnavailable:
                 unanswered.append(uid)
                 raise
-            at, until = round(now * 1_000_000), job.available_at
-            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, at if until == now else us(until))
+            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, us(job.available_at))
             return job
 
         return dispatch

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
 from qlab.clock import NEVER, Clock, SimulatedClock, SystemClock, duration, pause, us
-from qlab.driver import Driver
+from qlab.driver import Driver, Lane
 from qlab.errors import (
     AttemptsExhausted,
     DriverUnavailable,
@@ -135,6 +135,18 @@ class Steps:
         elif tell_missed:
             self._record_missed(moment, worker)
         return found
+
+    def take_one(self, lane: Lane, now: int, worker: str) -> Reservation | None:
+        """Reserve the next due job through a lane, at a moment in microseconds; nothing is recorded of a miss."""
+        held = lane.reserve(now, self.policy.retry_after)
+        if held is None:
+            return None
+        (id, _, _, name, _, attempts, _, until, _), _, since, ran_out = held
+        if ran_out:
+            self._trace.record(now / 1_000_000, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
+        ends = round(until * 1_000_000) if until < math.inf else NEVER
+        self._trace.record_us(now, _RESERVED, id, name, attempts, worker, round(since * 1_000_000), ends)
+        return held
 
     def introduce(self, worker: str, now: float) -> None:
         """Say who calls next to a store that goes by names: no driver does, a flaw of the lab may."""

@@ -14,8 +14,8 @@ from conftest import only
 
 from qlab import explore
 from qlab.cli import main
-from qlab.flaws import FLAWS
 from qlab.explorer.situation import SITUATIONS
+from qlab.flaws import FLAWS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8").split("## Every order of one job")[1].split("\n## ")[0]

@@ -1,14 +1,19 @@
 """What only memory has: it forgets."""
 
 from collections import deque
+from random import Random
 from typing import Any
 
 import pytest
 from conftest import QUEUE, failed_one, only, push, taken
 
 from qlab import drivers
+from qlab.clock import us
 from qlab.driver import Counts, Driver
 from qlab.drivers.memory import MemoryDriver
+from qlab.errors import QueueClosed
+from qlab.flaws import FLAWS
+from qlab.job import NewJob, Reservation
 
 
 @only("memory", "memory-arrival")
@@ -77,3 +82,46 @@ def test_long_reservations_that_have_ended_leave_nothing_behind(driver: MemoryDr
     kept = [len(value) for value in vars(there).values() if isinstance(value, deque | list | dict | set)]
     assert max(kept) < 2_000
     assert driver.counts(QUEUE, now=2e4) == Counts()
+
+
+@pytest.mark.parametrize("order", ["available_at", "arrival"])
+def test_a_lane_does_what_the_verbs_do(order: str) -> None:
+    """A thousand steps by the one way and by the other: the same jobs, at the same places."""
+    with drivers.open(f"memory://?order={order}") as driver, drivers.open(f"memory://?order={order}") as other:
+        lane, chance = other.lane(QUEUE), Random(5)
+        assert lane is not None
+        held: list[tuple[Reservation, Reservation]] = []
+        for step in range(1_000):
+            now, delay, spans = step * 0.5, chance.choice((0.0, 0.0, 3.0)), chance.choice((2.0, 40.0, None))
+            if chance.random() < 0.5:
+                one = NewJob(f"uid {step}", "a", "null", now + delay)
+                assert driver.push(QUEUE, [one], now=now) == [lane.push(one, us(now), us(now + delay))]
+            else:
+                found, there = driver.reserve(QUEUE, now=now, retry_after=spans), lane.reserve(us(now), spans)
+                assert [each[0::2] for each in found] == ([] if there is None else [there[0::2]])
+                held += zip(found, filter(None, [there]), strict=True)
+            if held and chance.random() < 0.4:
+                left, right = held.pop(chance.randrange(len(held)))
+                verb, how = chance.choice((("complete", {}), ("release", {"delay": 5.0}), ("extend", {"seconds": 9.0})))
+                assert getattr(driver, verb)(left, now=now, **how) == getattr(other, verb)(right, now=now, **how)
+            assert driver.counts(QUEUE, now=now) == other.counts(QUEUE, now=now)
+            assert driver.next_due(QUEUE, now=now) == other.next_due(QUEUE, now=now)
+        assert driver.jobs(QUEUE, now=500.0) == other.jobs(QUEUE, now=500.0) != []
+
+
+def test_a_lane_is_closed_with_its_store_and_passes_no_flaw_by() -> None:
+    with MemoryDriver() as driver:
+        lane = driver.lane(QUEUE)
+        assert lane is not None
+    with pytest.raises(QueueClosed):
+        lane.push(NewJob("uid", "a", "null", 0.0), 0, 0)
+    with pytest.raises(QueueClosed):
+        lane.reserve(0, None)
+    for flaw in FLAWS.values():
+        with flaw() as broken:
+            assert broken.lane(QUEUE) is None
+
+
+@only("sqlite-memory", "redis_zset-valkey")
+def test_other_stores_have_no_lane(driver: Driver) -> None:
+    assert driver.lane(QUEUE) is None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from qlab.clock import NEVER, from_us, us
-from qlab.driver import Counts, Durability, Mark
+from qlab.driver import Counts, Durability, Lane, Mark
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.memory_queue import ListedQueue, MemoryQueue, Row
 from qlab.errors import QueueClosed
@@ -91,6 +91,9 @@ class MemoryDriver(StagedFailures):
             if limit and not reservations:
                 there.tokens = 0
         return reservations
+
+    def lane(self, queue: str) -> Lane | None:
+        return MemoryLane(self, queue) if type(self) is MemoryDriver else None  # a flaw has verbs of its own
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
         job, token = reservation[0], reservation[1]
@@ -302,3 +305,36 @@ class MemoryDriver(StagedFailures):
             made = MemoryQueue if self.order == "available_at" else ListedQueue
             there = self._queues[queue] = made(self._lock)
         return there
+
+
+class MemoryLane:
+    """A queue in this process, in microseconds.
+
+    Args:
+        driver: The store.
+        queue: The queue's name.
+    """
+
+    __slots__ = ("_driver", "_queue")
+
+    def __init__(self, driver: MemoryDriver, queue: str) -> None:
+        self._driver = driver
+        self._queue = queue
+
+    def push(self, new: NewJob, now: int, available_at: int) -> Job:
+        """Store a job that may be reserved from a moment on, whatever it says itself."""
+        driver, queue = self._driver, self._queue
+        with driver._lock:  # noqa: SLF001 - it is a part of the driver
+            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001
+            return there.push(new, now, available_at, queue)
+
+    def reserve(self, now: int, retry_after: float | None) -> Reservation | None:
+        """Reserve the job that has been claimable longest; the span is in seconds."""
+        driver, queue = self._driver, self._queue
+        deadline = NEVER if retry_after is None else now + _us_of(retry_after)
+        with driver._lock:  # noqa: SLF001
+            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001
+            held = there.take_one(now, deadline, driver._tokens, queue)  # noqa: SLF001
+            if held is None:
+                there.tokens = 0  # of jobs that are gone
+            return held

@@ -20,6 +20,7 @@ from qlab.steps import Ended
 from qlab.trace import Kind
 
 _WAITS = (Released, Retrying)
+_FAR = 9e9  # seconds; `us` looks closer at what is farther away
 _ASK_AGAIN = 1.0  # seconds; after the store did not answer, where nobody polls
 
 Act = Callable[[Any, int], object]
@@ -141,7 +142,7 @@ class Engine:
     def plan(self, at: float, act: Act, arg: Any = None) -> int:
         """Let something happen at a moment, in seconds: `act(arg, serial)`. Returns the serial number."""
         self._serial = serial = self._serial + 1
-        heapq.heappush(self._heap, (us(at), serial, act, arg))
+        heapq.heappush(self._heap, (round(at * 1_000_000) if -_FAR < at < _FAR else us(at), serial, act, arg))
         return serial
 
     def begin(self) -> None:

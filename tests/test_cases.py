@@ -277,6 +277,36 @@ def test_other_systems_of_the_groups_are_judged_too(one: Case) -> None:
     assert form is None or form == pytest.approx(float(one.expected), rel=0.03)
 
 
+FORMS_ONLY = {
+    "a tail of wait and service": (case(metric="P_w_gt_2"), math.exp(-1)),
+    "a spread of wait and service": (case(metric="W_sd"), 2.0),
+    "the knee": (case(group="closed", metric="knee", params={"N": 4, "Z": 10, "S": 1}), 11.0),
+    "attempts in a queue": (
+        case(group="retry_queue", metric="attempts", params={
+            "lam": 1, "mu": 1, "c": 4, "p": 0.5, "tries": 2, "backoff": [1]}), 1.5),
+    "failing attempts": (case(group="metastable", metric="load_factor", params={"f": 0.5, "attempts": 2}), 1.5),
+    "a budget": (case(group="metastable", metric="load_factor", params={"f": 0.5, "A": 4, "budget": 0.1}), 1.05),
+    "a budget's threshold": (
+        case(group="metastable", metric="lambda_threshold", params={"budget": 0.25, "mu": 2.0}), 1.6),
+    "lost by a backup": (
+        case(group="backup", metric="E_lost", params={"lam": 2, "delta": 1e9, "m": 1.0}), 2.0),
+    "jobs cut": (case(group="shutdown", metric="jobs_cut", params={
+        "service": "exponential", "grace": 0, "workers": 4, "rho": 0.5}), 2.0),
+    "one outage": (case(group="outage", metric="drain_time_sd", params={"lam": 0.5, "mu": 1, "D": 100}), 28.6356),
+    "jobs hurt": (case(group="outage", metric="jobs_hurt", params={"lam": 0.8, "mu": 1, "D": 100}), 400.0),
+    "a wait and its poll": (case(group="polling", metric="L", params={"lam": 0.5, "mu": 1.0, "V": 2.0}), 1.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS_ONLY)
+def test_a_reference_is_judged_by_its_closed_form(name: str) -> None:
+    one, value = FORMS_ONLY[name]
+    (verdict,) = judged(replace(one, kind="reference", expected=value, absolute=None, relative=1e-5))
+    assert verdict.word == "ok", verdict
+    (verdict,) = judged(replace(one, kind="reference", expected=value * 1.001, absolute=None))
+    assert verdict.word == "missed"
+
+
 # -- files --
 
 

@@ -179,8 +179,11 @@ def _outage(case: Case) -> float | None:
 
 
 def _metastable(case: Case) -> float | None:
+    if case.metric == "load_factor" and case.has("f"):
+        budget = case.number("budget") if case.has("budget") else None
+        return theory.load_factor(case.number("f"), case.whole("attempts", "A"), budget=budget)
     if case.metric == "load_factor":
-        return float(theory.load_factor_of_layers(case.whole("layers", default=1), case.whole("attempts")))
+        return float(theory.load_factor_of_layers(case.whole("layers", default=1), case.whole("attempts", "A")))
     if case.metric != "lambda_threshold":
         return None
     if case.has("budget"):
@@ -192,7 +195,7 @@ def _backup(case: Case) -> float | None:
     rate, seconds = case.number("lam"), case.number("delta")
     if case.metric == "E_orphan_rows_upper":
         return theory.rows_without_job(rate, seconds)
-    if case.metric in ("E_lost", "E_rerun", "lost", "rerun"):
+    if case.metric.removeprefix("E_") in ("lost", "lost_jobs", "rerun", "rerun_jobs"):
         return theory.lost_by_backup(rate, seconds, positive(case, "m", "W"))
     return None
 

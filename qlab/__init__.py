@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qlab import cases, drivers, faults, flaws, frames, metrics, plots, systems, theory, workload
     from qlab.calibration import Calibration, calibrate
-    from qlab.checkup import Checkup, doctor
+    from qlab.checkup import Checkup, Finding, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
     from qlab.cost import Cost
     from qlab.driver import Counts, Driver
     from qlab.explorer import Explored, explore
-    from qlab.finding import Finding
     from qlab.job import Attempt, FailedJob, Job, JobState, Release, Reservation
     from qlab.lab import Lab
     from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Superseded, Unknown
@@ -88,13 +87,12 @@ __all__ = [
 _MODULES = ("cases", "drivers", "faults", "flaws", "frames", "metrics", "plots", "systems", "theory", "workload")
 _NAMES = {
     "calibration": ("Calibration", "calibrate"),
-    "checkup": ("Checkup", "doctor"),
+    "checkup": ("Checkup", "Finding", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
     "cost": ("Cost",),
     "driver": ("Counts", "Driver"),
     "explorer": ("Explored", "explore"),
-    "finding": ("Finding",),
     "lab": ("Lab",),
     "job": ("Attempt", "FailedJob", "Job", "JobState", "Release", "Reservation"),
     "outcome": ("Completed", "Failed", "Idle", "Outcome", "Released", "Retrying", "Superseded", "Unknown"),

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from conftest import ONE_OF_EACH, QUEUE, REDIS, failed_one, new, only, program, push, take
 from watching import PATIENCE, Watched
 
-from qlab import Checkup, Finding, Policy, Queue, SystemClock, checkup, doctor, drivers, store_checks
+from qlab import Checkup, Finding, Policy, Queue, SystemClock, checkup, doctor, drivers
+from qlab.checkup import store_checks
 from qlab.cli import main
 from qlab.clock import monotonic
 from qlab.driver import Driver, Mark

@@ -9,7 +9,7 @@ from conftest import QUEUE
 from qlab import Queue, SimulatedClock, simulate
 from qlab.driver import Driver
 from qlab.history import Journal, Record, joined, sequential, written
-from qlab.promises import Broken, Fault, broken
+from qlab.history.promises import Broken, Fault, broken
 from qlab.scenario import named
 from qlab.trace import Event, Kind, Trace
 

@@ -14,7 +14,7 @@ from tried import Tried
 from qlab import Queue, SimulatedClock
 from qlab.driver import Counts, Driver
 from qlab.history import Journal, joined, written
-from qlab.promises import broken
+from qlab.history.promises import broken
 from qlab.trace import Kind
 
 SHARED_BY_PROCESSES = ("sqlite", "redis_zset-redis8", "redis_list-valkey")

@@ -26,8 +26,8 @@ from qlab.clock import pause
 from qlab.driver import Counts
 from qlab.drivers.server import EmbeddedServer
 from qlab.history import Journal, Record, joined, written
-from qlab.promises import Broken, Fault, broken
-from qlab.stories import stories_of
+from qlab.history.promises import Broken, Fault, broken
+from qlab.history.stories import stories_of
 from qlab.trace import Kind
 
 store = stores("sqlite", "redis_zset-redis8", "redis_list-valkey")

@@ -5,12 +5,15 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 
-from qlab import __version__, drivers, queue_checks, store_checks
+from qlab import __version__, drivers
+from qlab.checkup import queue_checks, store_checks
+from qlab.checkup.finding import WRONG, Finding, fine, mind, wrong
 from qlab.errors import DriverUnavailable, MissingRequirement, QlabError, UnusableStore
 from qlab.escape import without_password
-from qlab.finding import WRONG, Finding, fine, mind, wrong
 from qlab.queue import Queue
 from qlab.show import Table
+
+__all__ = ["Checkup", "Finding", "away", "doctor", "here"]
 
 _SUBSHELLS = 7  # the version of ipykernel that has them
 _WAYS_OUT = (

@@ -7,12 +7,12 @@ from statistics import median
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
 
+from qlab.checkup.finding import Finding, fine, mind, wrong
 from qlab.clock import SystemClock, monotonic
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import StagedFailures
 from qlab.drivers.files import MEMORY
 from qlab.drivers.sqlite import SqliteDriver
-from qlab.finding import Finding, fine, mind, wrong
 from qlab.queue import Queue
 from qlab.show import seconds
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from qlab.history import History, Record
-from qlab.overtaking import overtaken
+from qlab.history.overtaking import overtaken
+from qlab.history.stories import ENDS, Story, stories_of, until
 from qlab.show import seconds
-from qlab.stories import ENDS, Story, stories_of, until
 from qlab.trace import Kind
 
 _TAKES = (Kind.RETRIED, Kind.FORGOTTEN)

@@ -1,4 +1,4 @@
-"""What each worker of a run was told, joined into one history: `qlab.promises` finds in it what was broken.
+"""What each worker of a run was told, joined into one history: `promises` finds in it what was broken.
 
 A run of several processes has no one order of what happened. A history knows of each event when it was asked for and
 when its answer was there: what was told before another was asked for came first, and of two that overlap either may.

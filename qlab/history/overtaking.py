@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from qlab.history import Record
-from qlab.stories import Story, until
+from qlab.history.stories import Story, until
 from qlab.trace import Kind
 
 Key = tuple[float, int, int]

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from qlab.checkup.finding import Finding, fine, mind, wrong
 from qlab.clock import SystemClock, is_simulated
 from qlab.driver import Driver, Mark
-from qlab.finding import Finding, fine, mind, wrong
 from qlab.queue import Queue
 from qlab.show import seconds
 from qlab.signs import ALIVE, RUN

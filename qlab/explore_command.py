@@ -105,7 +105,7 @@ def _all(store: Any) -> "Sequence[Explored]":
 
 def _one(store: Any, given: Mapping[str, Any]) -> "Explored":
     from qlab import explorer
-    from qlab.explorer.situation import small
+    from qlab.explorer import small
 
     scenario: Any = given.get("scenario", "one_job")
     shape = {name: given[name] for name in _SHAPE if name in given}

@@ -21,8 +21,7 @@ from qlab.clock import duration
 from qlab.driver import Statement
 from qlab.errors import DriverUnavailable, QlabError, UnknownFailedJob
 from qlab.explanation import Agreement, agreement
-from qlab.explorer import Explored, explore, hunt
-from qlab.explorer.situation import Situation
+from qlab.explorer import Explored, Situation, explore, hunt
 from qlab.faults import Restart
 from qlab.job import Attempt
 from qlab.outcome import Outcome
@@ -444,7 +443,7 @@ class Lab:
         """Take the steps of a small scenario in every order, on a store beside the lab's own.
 
         Args:
-            scenario: One of `qlab.explorer.situation.SITUATIONS` or its name, or a scenario.
+            scenario: One of `qlab.explorer.SITUATIONS` or its name, or a scenario.
             driver: The name of a driver or of one of `qlab.flaws.FLAWS`, or an address; the lab's first by default.
             how: What else `qlab.explorer.explore` takes, such as `expiries` and `crashes`.
         """

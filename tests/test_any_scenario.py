@@ -8,6 +8,7 @@ from any_scenario import Case, cases, queue_of
 from conftest import Store, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from qlab.promises import Fault, broken
 
 from qlab import metrics, simulator
 from qlab.clock import NEVER, us
@@ -15,7 +16,6 @@ from qlab.errors import EndlessMoment
 from qlab.faults import LostReply, Restart, Skew
 from qlab.history import sequential
 from qlab.job import JobState
-from qlab.promises import Fault, broken
 from qlab.simulation import Run, simulate
 from qlab.simulator import Simulation
 from qlab.trace import Kind, Moment

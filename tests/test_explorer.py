@@ -15,13 +15,12 @@ from conftest import QUEUE, Servers, Store, new, only
 from qlab import Explored, Policy, Queue, SimulatedClock, SystemClock, Trace, explore, frames
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
-from qlab.explorer import hunt
+from qlab.explorer import SITUATIONS, Situation, hunt, small
 from qlab.explorer.interleaving import Path as Way
 from qlab.explorer.interleaving import State, Step, Verb
 from qlab.explorer.invariants import PROMISES
 from qlab.explorer.minimised import shortened
 from qlab.explorer.plays import Plays
-from qlab.explorer.situation import SITUATIONS, Situation, small
 from qlab.explorer.walks import Here, TooLarge, look
 from qlab.flaws import FLAWS
 from qlab.job import Reservation

@@ -9,8 +9,7 @@ from conftest import program
 from test_board import DEADLINE, Front
 
 from qlab.errors import QueueClosed
-from qlab.explorer import Explored, explore
-from qlab.explorer.situation import SITUATIONS
+from qlab.explorer import SITUATIONS, Explored, explore
 from qlab.flaws import FLAWS
 from qlab.lab import Lab
 from qlab.widgets.explorer import ALL, BROKEN, Explorer, Stopped

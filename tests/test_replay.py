@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qlab.explorer import Explored, explore
+from qlab.explorer import SITUATIONS, Explored, explore
 from qlab.explorer.interleaving import Path, Verb
 from qlab.explorer.narration import verdict
-from qlab.explorer.situation import SITUATIONS
 from qlab.flaws import FLAWS
 from qlab.lab import Lab
 from qlab.replay import Replay

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from qlab.cases.files import StatedOrders
 from qlab.driver import Driver
-from qlab.explorer import explore
-from qlab.explorer.situation import Situation, small
+from qlab.explorer import Situation, explore, small
 from qlab.flaws import CompletesById, DeletesAtReserve, RevokesOnRunningOut
 
 if TYPE_CHECKING:

@@ -6,5 +6,7 @@ order of steps is a path (`interleaving`); what may happen in it is stated by a 
 """
 
 from qlab.explorer.exploring import Broken, Explored, explore, hunt
+from qlab.explorer.situation import SITUATIONS, Situation, small
+from qlab.explorer.walks import TooLarge
 
-__all__ = ["Broken", "Explored", "explore", "hunt"]
+__all__ = ["SITUATIONS", "Broken", "Explored", "Situation", "TooLarge", "explore", "hunt", "small"]

@@ -9,11 +9,10 @@ from typing import Any, Literal, NamedTuple
 from qlab import front
 from qlab.errors import QlabError
 from qlab.escape import html
-from qlab.explorer import Broken, Explored
+from qlab.explorer import SITUATIONS, Broken, Explored, Situation, small
 from qlab.explorer.interleaving import Path, State
 from qlab.explorer.invariants import PROMISES
 from qlab.explorer.narration import verdict
-from qlab.explorer.situation import SITUATIONS, Situation, small
 from qlab.flaws import FLAWS
 from qlab.lab import Lab
 from qlab.replay import Replay
@@ -316,7 +315,7 @@ def _code(fields: dict[str, Any], driver: str, sample: str | None) -> str:
     if changed.keys() <= {"expiries", "crashes", "restarts"}:
         scenario = repr(fields["name"])
     else:
-        imports = "from qlab.explorer.situation import Situation, small\n"
+        imports = "from qlab.explorer import Situation, small\n"
         how = [f"{name}={fields[name]!r}" for name in ("workers", "jobs", "tries", "fails", "runs_out")]
         most = [f"{name}={fields[name]!r}" for name in ("expiries", "crashes", "restarts", "renamed")]
         scenario, more = f"Situation(small('mine', {', '.join(how)}), {', '.join(most)})", []

@@ -8,13 +8,13 @@ from any_scenario import Case, cases, queue_of
 from conftest import Store, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qlab.promises import Fault, broken
 
 from qlab import metrics, simulator
 from qlab.clock import NEVER, us
 from qlab.errors import EndlessMoment
 from qlab.faults import LostReply, Restart, Skew
 from qlab.history import sequential
+from qlab.history.promises import Fault, broken
 from qlab.job import JobState
 from qlab.simulation import Run, simulate
 from qlab.simulator import Simulation

@@ -138,7 +138,7 @@ class MemoryQueue:
         taken = _new(Job, (id, uid, queue, name, body, attempts + 1, dispatched_at, until, now / 1_000_000))
         reservation = _new(Reservation, (taken, token, available_at / 1_000_000, held_at is not None))
         fresh = _new(Row, (deadline, seq, turn + 1, taken, token, False))
-        if deadline < NEVER and (not reserved or reserved[-1] < fresh):
+        if deadline < NEVER and len(reserved) < _STALE and (not reserved or reserved[-1] < fresh):
             reserved.append(fresh)  # as `enter` does
         else:
             self.enter(fresh, None)

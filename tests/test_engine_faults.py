@@ -204,7 +204,8 @@ def test_who_is_gone_cannot_be_struck_in_a_branch() -> None:
 
 
 def test_a_branch_at_the_moment_of_the_end_is_the_same_run() -> None:
-    run = simulate("memory://", workload=Workload(recorded([{"at": 0.0, "service": 1.0}])), workers=3, poll=1.0)
+    polls = Poll(1.0, phase=0.0)
+    run = simulate("memory://", workload=Workload(recorded([{"at": 0.0, "service": 1.0}])), workers=3, poll=polls)
     many = simulate("memory://", workload=Workload(Every(1.0), Fixed(1.0), jobs=3), workers=3, poll=0.5)
     for each in (run, many):
         assert each.branch(each.until, {}).digest == each.digest

@@ -38,10 +38,12 @@ def test_what_was_reserved_and_nobody_was_told_of_wakes_when_it_runs_out() -> No
     assert reserved(run) == [(90.0, 1)]
 
 
-def test_a_worker_that_is_struck_on_its_way_to_a_job_leaves_it_to_another() -> None:
+@pytest.mark.parametrize("struck", [1, 2])
+@pytest.mark.parametrize("how", ["crash", "pause", "stop"])
+def test_a_worker_that_is_struck_on_its_way_to_a_job_leaves_it_to_another(struck: int, how: str) -> None:
     def change(simulation: Simulation) -> None:
         simulation.dispatch("job")
-        simulation.crash(1)
+        getattr(simulation, how)(struck, *([9.0] if how == "pause" else []))
 
     other = run_of((0.0, 0.0, 1.0), (50.0, 0.0, 1.0)).branch(20.0, change)
     assert reserved(other)[1] == (20.0, 2)

@@ -147,6 +147,8 @@ class MemoryQueue:
             heapq.heappop(heap)
         else:
             line.popleft()  # type: ignore[union-attr]  # it is no list
+        if len(reserved) > _STALE + 2 * len(self.rows):
+            self.reserved = self._not_stale(reserved)
         return reservation
 
     def take(self, now: int, deadline: int, limit: int, tokens: Tokens, queue: str) -> list[Reservation]:
@@ -219,8 +221,8 @@ class MemoryQueue:
             return
         if (now is None or at <= now) and (not line or line[-1] < row):
             line.append(row)
-            if len(line) > _STALE + 2 * len(self.rows):
-                self.ready, self.reserved = self._not_stale(self.ready), self._not_stale(self.reserved)
+            if now is None and len(line) > _STALE + 2 * len(self.rows):
+                self.reserved = self._not_stale(self.reserved)  # only these leave from the middle of their line
         else:
             self._put_in_heap(row)
 

@@ -178,4 +178,5 @@ def _number(value: float | str | None) -> str:
 def _summary(verdicts: "list[Verdict]", missed: int) -> str:
     counts = {word: sum(verdict.word == word for verdict in verdicts) for word in ("ok", "missed", "not asserted")}
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(verdicts)} cases: {said}" if missed or counts["not asserted"] else f"all {len(verdicts)} cases ok"
+    cases = "1 case" if len(verdicts) == 1 else f"{len(verdicts)} cases"
+    return f"{cases}: {said}" if missed or counts["not asserted"] else f"{cases} ok"

@@ -85,8 +85,12 @@ class Run:
             The other run; up to the moment its trace is this one's.
 
         Raises:
-            ValueError: The moment is not in the run, its handlers are not known any more, or the past does not repeat.
+            TypeError: The change is neither a function nor rules.
+            ValueError: The moment is not in the run, there is no such rule, its handlers are not known any more, or
+                the past does not repeat.
         """
+        if not callable(change) and not isinstance(change, Mapping):
+            raise TypeError(f"change is {change!r}: use a function of the simulation, or rules, as in {{'tries': 5}}")
         if not 0 <= at <= self.until:
             raise ValueError(f"at is {at!r}: the run goes from 0 to {self.until} s")
         if self.queue is None and (own := sorted(_own_names(self))):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from qlab.clock import NEVER, SimulatedClock, duration, us
@@ -146,7 +146,16 @@ class Simulation:
         self._engine.stop(self._seat(worker))
 
     def change(self, **rules: Any) -> None:
-        """Change the queue's rules (`tries`, `backoff`, `retry_after`, …); reservations that are held keep theirs."""
+        """Change the queue's rules (`tries`, `backoff`, `retry_after`, …); reservations that are held keep theirs.
+
+        Raises:
+            ValueError: There is no such rule, or it has no such value.
+        """
+        known = [field.name for field in fields(self.queue.policy)]
+        if unknown := [name for name in rules if name not in known]:
+            raise ValueError(
+                f"there is no rule {unknown[0]!r}: use {', '.join(known)}, or a function of the simulation"
+            )
         self.queue.policy = replace(self.queue.policy, **rules)
 
     # -- inside --

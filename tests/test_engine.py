@@ -6,6 +6,7 @@ import math
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from conftest import IN_ORDER, only
@@ -565,6 +566,21 @@ def test_a_run_whose_past_does_not_repeat_is_not_branched() -> None:
             run.branch(15.0, {})
     with pytest.raises(ValueError, match="goes from 0 to"):
         run.branch(1e6, {})
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"workers": 5}, ValueError, "there is no rule 'workers': use tries, backoff, retry_after, .*, or a function"),
+        ({"tries": 0}, ValueError, "tries is 0"),
+        (5, TypeError, "change is 5: use a function of the simulation, or rules, as in {'tries': 5}"),
+        (None, TypeError, "change is None"),
+    ],
+)
+def test_a_branch_says_what_it_can_change(change: Any, error: type[Exception], words: str) -> None:
+    run = simulate("memory://", arrivals=[Arrival(0.0, "job")], handlers={"job": Behaviour(1.0)}, progress=False)
+    with pytest.raises(error, match=words):
+        run.branch(0.5, change)
 
 
 @pytest.mark.parametrize("name", NAMED)

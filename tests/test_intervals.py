@@ -191,6 +191,25 @@ def test_a_level_that_is_none_is_refused(make, level):
         make([1.0, 2.0], level=level)
 
 
+MAKERS = [metrics.batch_means, metrics.naive_interval, metrics.mser5]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_none_is_named_and_never_an_interval_without_a_reason(make, odd):
+    with pytest.raises(ValueError, match=rf"values\[7\] is {odd}: leave out what has no value"):
+        make([1.0] * 7 + [odd] + [2.0] * 400)
+    runs = metrics.replicated([1.0, 2.0, 3.0, 4.0, odd])
+    assert (runs.n, runs.why) == (5, "1 of the 5 runs have no value")
+
+
+@pytest.mark.parametrize("make", [*MAKERS, metrics.replicated])
+@pytest.mark.parametrize("values", [None, 5, "wait", ["wait"], [[1.0, 2.0]] * 400, {"wait": 1.0}])
+def test_what_is_no_list_of_numbers_is_refused_by_name(make, values):
+    with pytest.raises(TypeError, match=r"^values are .*: use a list of numbers"):
+        make(values)
+
+
 @pytest.mark.parametrize("batches", [19, 0, -1, 20.0, True])
 def test_fewer_batches_than_20_are_refused(batches):
     with pytest.raises(ValueError, match=r"batches is .*: use a whole number from 20"):

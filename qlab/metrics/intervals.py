@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from qlab.escape import shortened
 from qlab.whole import is_whole
 
 BATCHES = 20
@@ -78,11 +79,12 @@ def batch_means(
         to rest); and where all values are the same.
 
     Raises:
-        ValueError: The level or the number of batches is out of its range.
+        TypeError: The values are no list of numbers.
+        ValueError: A value is NaN or without end, or the level or the number of batches is out of its range.
     """
     check_level(level)
     check_batches(batches)
-    series = np.asarray(values, np.float64)
+    series = finite(numbers_of(values))
     if len(series) == 0:
         return refused("there is nothing to count")
     value = float(statistic(series))
@@ -108,8 +110,8 @@ def replicated(values: Sequence[float], *, level: float = 0.95) -> Estimate:
         Their mean; there is no interval for fewer than 5 runs, nor where one of them has no value.
     """
     check_level(level)
-    series = np.asarray(values, np.float64)
-    if (missing := int(np.isnan(series).sum())) or len(series) == 0:
+    series = numbers_of(values)
+    if (missing := int((~np.isfinite(series)).sum())) or len(series) == 0:
         return refused(f"{missing} of the {len(series)} runs have no value", n=len(series))
     value = float(series.mean())
     if len(series) < REPLICATIONS:
@@ -132,7 +134,7 @@ def naive_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
         level: How often it claims to cover the truth.
     """
     check_level(level)
-    series = np.asarray(values, np.float64)
+    series = finite(numbers_of(values))
     if len(series) < 2:
         return refused("it needs 2 values", float(series.mean()) if len(series) else math.nan, len(series))
     half = NormalDist().inv_cdf((1 + level) / 2) * float(series.std(ddof=1)) / math.sqrt(len(series))
@@ -156,7 +158,7 @@ def mser5(values: ArrayLike) -> int | None:
     Source: White, K. P., "An effective truncation heuristic for bias reduction in simulation output", Simulation 69
     (1997); in batches of five: White, Cobb and Spratt, Proceedings of the Winter Simulation Conference (2000).
     """
-    series = np.asarray(values, np.float64)
+    series = finite(numbers_of(values))
     count = len(series) // 5
     if count < 10:
         return None
@@ -170,6 +172,32 @@ def mser5(values: ArrayLike) -> int | None:
 
 
 # -- what they are made of --
+
+
+def numbers_of(values: ArrayLike) -> Values:
+    """Take a list of numbers.
+
+    Raises:
+        TypeError: It is none.
+    """
+    try:
+        series = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"values are {shortened(repr(values))}: use a list of numbers") from error
+    if series.ndim != 1:
+        raise TypeError(f"values are {shortened(repr(values))}: use a list of numbers, one after another")
+    return series
+
+
+def finite(series: Values) -> Values:
+    """Refuse what is no number, or without end: nothing is known of its mean.
+
+    Raises:
+        ValueError: There is such a value.
+    """
+    if len(wrong := np.flatnonzero(~np.isfinite(series))):
+        raise ValueError(f"values[{wrong[0]}] is {series[wrong[0]]}: leave out what has no value")
+    return series
 
 
 def around(each: ArrayLike, value: float, n: int, level: float) -> Estimate:

@@ -23,7 +23,7 @@ _SPAN = 90_000_000  # microseconds after which a reservation runs out
 def qlab(jobs: int, seed: int, url: str = "memory://") -> Run:
     """Simulate M/M/4 here, with its trace; workers wake at once."""
     stated = Workload(ARRIVALS, SERVICES, jobs=jobs)
-    return simulate(url, workers=SERVERS, poll=None, workload=stated, seed=seed, progress=False)
+    return simulate(url, workers=SERVERS, poll=None, workload=stated, seed=seed, progress=False).whole()
 
 
 def waits(run: Run) -> float:

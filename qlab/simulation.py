@@ -60,6 +60,16 @@ class Run:
         """16 hexadecimal digits that stand for the whole trace: what every plot and report of it shows."""
         return self.trace.digest()
 
+    def whole(self) -> "Run":
+        """Give this run, where it is a part of something longer, which is to end, too, if somebody ended the run.
+
+        Raises:
+            KeyboardInterrupt: Somebody did.
+        """
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return self
+
     def at(self, moment: float) -> Moment:
         """Rebuild what was where at a moment, in seconds."""
         return self.trace.at(moment)

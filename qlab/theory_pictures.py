@@ -107,7 +107,7 @@ def _retrying() -> Drawn:
     run = simulate(
         "memory://", workers=8, workload=workload, poll=None, seed=SEED, record_polls=False, progress=False,
         policy=Policy(tries=_TRIES, backoff=_BACKOFF, retry_after=None),
-    )  # fmt: skip
+    ).whole()  # fmt: skip
     jobs = frames.jobs(run.trace)
     told = f"{jobs['runs'].mean():.4g} attempts a job ({theory.attempts(_FAILS, _TRIES):.4g} by theory)"
     failed = (
@@ -169,7 +169,7 @@ def _polling() -> Drawn:
         run = simulate(
             "memory://", workers=_WORKERS, workload=workload, poll=Poll(_INTERVAL, jitter=jitter), seed=SEED,
             policy=_ENDLESS, progress=False,
-        )  # fmt: skip
+        ).whole()  # fmt: skip
         late = frames.waits(run.trace)["wait"].tail(_POLLED // 2).mean()
         best = theory.idle_wait(_INTERVAL, _WORKERS)
         caption = (
@@ -219,7 +219,7 @@ class _Watched:
         self._marks: list[plots.Mark] = []
 
     def __call__(self, queue: Any, /, **stated: Any) -> Run:
-        run = simulate(queue, **stated)
+        run = simulate(queue, **stated).whole()
         self._marks.append(plots.mark(run))
         return run
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from conftest import only
-from qlab.situation import SITUATIONS
 
 from qlab import explore
 from qlab.cli import main

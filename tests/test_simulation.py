@@ -1,11 +1,12 @@
 """Scenarios in simulated time: what happens, that it repeats, and where drivers part."""
 
+import signal
 from itertools import pairwise
 
 import pytest
 from conftest import BY_ARRIVAL, IN_ORDER, only
 
-from qlab import Policy, Queue, SimulatedClock, drivers, simulate
+from qlab import Policy, Queue, SimulatedClock, cases, compare, drivers, peers, simulate
 from qlab.bench import Bench
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
@@ -14,6 +15,7 @@ from qlab.explanation import agreement
 from qlab.faults import Away
 from qlab.scenario import NAMED, Arrival, Behaviour, Crash, Scenario, named
 from qlab.simulation import Run
+from qlab.simulator import Simulation
 from qlab.trace import Kind
 
 Told = list[tuple[float, str, int | None, str]]
@@ -207,3 +209,25 @@ def test_a_driver_that_holds_jobs_back_is_asked_when_it_lets_one_go() -> None:
         arrivals=arrivals, handlers={"mail": Behaviour(seconds=1.0)}, poll=None, faults=(Away(30.0, 50.0),),
     )  # fmt: skip
     assert [event.at for event in away.trace if event.kind is Kind.RESERVED][:2] == [0.0, 80.0]
+
+
+SEVERAL = {
+    "cases that are judged": lambda: list(cases.judge(cases.shipped().only("mm1"))),
+    "a comparison": lambda: compare(["memory", "sqlite"], quick=True),
+    "a benchmark": lambda: [peers.qlab(1_000, seed) for seed in range(3)],
+}
+
+
+@pytest.mark.parametrize("several", SEVERAL)
+def test_ctrl_c_within_one_run_ends_what_the_run_is_a_part_of(several: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def interrupted(simulation: Simulation, *_: object) -> None:
+        runs.append(simulation)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Simulation, "_tell", interrupted)
+    monkeypatch.setattr("qlab.simulator._AT_ONCE", 1)
+    with pytest.raises(KeyboardInterrupt):
+        SEVERAL[several]()
+    assert len(runs) == 1

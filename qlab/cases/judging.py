@@ -74,7 +74,7 @@ def judge(
 
 
 def _simulate(queue: Any, /, **stated: Any) -> simulation.Run:
-    return simulation.simulate(queue, **stated)
+    return simulation.simulate(queue, **stated).whole()
 
 
 def _planned(case: Case) -> Plan | float | None:

@@ -11,16 +11,16 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from qlab import __version__
-from qlab.bench_command import bench
-from qlab.calibrate_command import calibrate
-from qlab.doctor_command import doctor
+from qlab.commands.bench import bench
+from qlab.commands.calibrate import calibrate
+from qlab.commands.doctor import doctor
+from qlab.commands.explore import explore
+from qlab.commands.failed import failed, forget, retry
+from qlab.commands.store import clear, counts, example, is_number, jobs, print_lines, progress_bar, recover
+from qlab.commands.theory import theory
+from qlab.commands.work import work
 from qlab.errors import QlabError
 from qlab.escape import printable, without_password
-from qlab.explore_command import explore
-from qlab.failed_commands import failed, forget, retry
-from qlab.store_commands import clear, counts, example, is_number, jobs, print_lines, progress_bar, recover
-from qlab.theory_command import theory
-from qlab.work_command import work
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,10 +15,10 @@ from watching import eventually
 
 from qlab import SimulatedClock
 from qlab.checkup.store_checks import store_of
+from qlab.commands.store import failed_jobs_file
 from qlab.driver import Counts, Driver
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt
-from qlab.store_commands import failed_jobs_file
 from qlab.systems import Outbox, mail_outbox
 from qlab.systems.outbox import Days
 

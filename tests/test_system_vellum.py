@@ -17,12 +17,12 @@ from conftest import new, outcomes, push, take, told
 from watching import Gate, eventually, heard
 
 from qlab import Queue, SimulatedClock
+from qlab.commands.store import failed_jobs_file
 from qlab.driver import Counts, Mark
 from qlab.errors import UnusableStore
 from qlab.job import Attempt, Release
 from qlab.library import item, summary
 from qlab.patience import Patience
-from qlab.store_commands import failed_jobs_file
 from qlab.systems import Progress, Vellum, VellumDriver, vellum
 
 Makes = Callable[..., Vellum]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qlab.commands.store import progress_bar
 from qlab.escape import printable, shortened
-from qlab.store_commands import progress_bar
 
 if TYPE_CHECKING:
     from qlab.cases import Cases, Verdict

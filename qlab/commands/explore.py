@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qlab.store_commands import Command, print_lines
+from qlab.commands.store import Command, print_lines
 
 if TYPE_CHECKING:
     from qlab.explorer import Explored

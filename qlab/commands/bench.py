@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qlab.store_commands import example, print_lines, progress_bar
+from qlab.commands.store import example, print_lines, progress_bar
 
 if TYPE_CHECKING:
     from qlab.benchmarks import Report

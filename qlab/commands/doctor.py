@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qlab.store_commands import Where, on_one_store, print_lines
+from qlab.commands.store import Where, on_one_store, print_lines
 
 if TYPE_CHECKING:
     from qlab.checkup import Checkup

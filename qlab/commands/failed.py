@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from qlab.clock import from_us, us
-from qlab.errors import UnknownFailedJob, UnusableStore
-from qlab.escape import printable, shortened
-from qlab.store_commands import (
+from qlab.commands.store import (
     Asked,
     Where,
     Which,
@@ -26,6 +24,8 @@ from qlab.store_commands import (
     opened,
     tell,
 )
+from qlab.errors import UnknownFailedJob, UnusableStore
+from qlab.escape import printable, shortened
 
 if TYPE_CHECKING:
     from qlab.job import FailedJob

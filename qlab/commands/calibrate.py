@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qlab.store_commands import example, print_lines
+from qlab.commands.store import example, print_lines
 
 if TYPE_CHECKING:
     from qlab.calibration import Calibration

@@ -8,11 +8,13 @@ import pytest
 from click.testing import CliRunner
 from pages import Page
 
-from qlab import plots, theory_pictures, theory_report
+from qlab import plots
 from qlab.cases import Cases, Verdict
+from qlab.cases import pictures as theory_pictures
+from qlab.cases import report as theory_report
 from qlab.cases.case import Case
+from qlab.cases.pictures import Drawn
 from qlab.cli import main
-from qlab.theory_pictures import Drawn
 
 VERDICTS = (
     Verdict("mm1.wait", "stat", 4.0, 4.1, 0.4, "ok", 4.0, "a"),

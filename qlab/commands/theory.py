@@ -136,7 +136,7 @@ def _check_page(page: Path) -> None:
 
 
 def _write_page(page: Path, verdicts: "list[Verdict]", chosen: "Cases", command: str) -> None:
-    from qlab import theory_report
+    from qlab.cases import report as theory_report
 
     with progress_bar() as progress:
         theory_report.write(verdicts, chosen, page, command=command, progress=progress)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from qlab import __version__, plots, report, theory_pictures
+from qlab import __version__, plots, report
 from qlab.cases import Cases, Verdict
+from qlab.cases import pictures as drawing
 from qlab.cases.plans import SEED
 from qlab.report import Picture, Report, Section
 from qlab.trace import together
@@ -50,10 +51,10 @@ def write(
         ValueError: The file is something else.
     """
     report.check_page(file)
-    return report.write_page(page(verdicts, cases, [*theory_pictures.draw(progress)]), file, command=command)
+    return report.write_page(page(verdicts, cases, [*drawing.draw(progress)]), file, command=command)
 
 
-def page(verdicts: Sequence[Verdict], cases: Cases, drawn: Sequence[theory_pictures.Drawn] = ()) -> Report:
+def page(verdicts: Sequence[Verdict], cases: Cases, drawn: Sequence[drawing.Drawn] = ()) -> Report:
     """Make the page."""
     frame = told(verdicts, cases)
     pictures = [Section(each.title, [each.text], [], [Picture(*one) for one in each.pictures]) for each in drawn]

@@ -30,7 +30,7 @@ from qlab.registry import Handler, Tries
 from qlab.scenario import KINDS, Scenario, named
 from qlab.show import Table
 from qlab.side import Side, Stores
-from qlab.simulator import behave
+from qlab.simulation.simulator import behave
 from qlab.trace import Trace
 from qlab.whole import is_whole
 

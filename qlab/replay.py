@@ -7,7 +7,7 @@ from qlab.explorer import Explored
 from qlab.explorer.interleaving import Path, Step, Verb
 from qlab.explorer.stage import FAR, TICK, waits
 from qlab.lab import Lab
-from qlab.simulator import behave
+from qlab.simulation.simulator import behave
 
 
 class Replay:

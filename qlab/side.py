@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from qlab import drivers
-from qlab.bench import Bench
 from qlab.clock import SimulatedClock
 from qlab.driver import Driver, Statement
 from qlab.drivers.memory import MemoryDriver
@@ -17,19 +16,20 @@ from qlab.drivers.server import EmbeddedServer
 from qlab.drivers.troubled import Troubled
 from qlab.errors import QlabError
 from qlab.faults import Restart
-from qlab.feed import Feed
 from qlab.flaws import FLAWS
-from qlab.incidents import IN_STORE, Incidents
 from qlab.job import Attempt, Release
 from qlab.ledger import Ledger
-from qlab.losses import Losses
 from qlab.outcome import Idle, Outcome
 from qlab.policy import Policy
 from qlab.queue import Queue
 from qlab.registry import Handler
-from qlab.requests import Requests
 from qlab.scenario import Scenario
-from qlab.seat import Seat
+from qlab.simulation.bench import Bench
+from qlab.simulation.feed import Feed
+from qlab.simulation.incidents import IN_STORE, Incidents
+from qlab.simulation.losses import Losses
+from qlab.simulation.requests import Requests
+from qlab.simulation.seat import Seat
 from qlab.trace import Kind, Trace
 from qlab.whole import is_whole
 

@@ -9,15 +9,15 @@ from conftest import Store, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qlab import metrics, simulator
+from qlab import metrics
 from qlab.clock import NEVER, us
 from qlab.errors import EndlessMoment
 from qlab.faults import LostReply, Restart, Skew
 from qlab.history import sequential
 from qlab.history.promises import Fault, broken
 from qlab.job import JobState
-from qlab.simulation import Run, simulate
-from qlab.simulator import Simulation
+from qlab.simulation import Run, simulate, simulator
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Kind, Moment
 
 MOST = 3_000

@@ -20,10 +20,10 @@ from qlab.driver import Driver
 from qlab.drivers.paced import PacedDriver
 from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew
 from qlab.job import Attempt, Release
-from qlab.requests import NOTHING
 from qlab.scenario import NAMED, Arrival, Behaviour, Poll, Scenario, named
 from qlab.simulation import Run, simulate
-from qlab.simulator import Simulation
+from qlab.simulation.requests import NOTHING
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Kind
 from qlab.workload import (
     Always,

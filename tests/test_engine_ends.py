@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from qlab import Policy, Queue, SimulatedClock, bench, drivers, simulator
-from qlab.bench import Bench
+from qlab import Policy, Queue, SimulatedClock, drivers
 from qlab.errors import EndlessMoment
 from qlab.faults import Crash
 from qlab.scenario import Poll
-from qlab.simulation import simulate
+from qlab.simulation import bench, simulate, simulator
+from qlab.simulation.bench import Bench
 from qlab.trace import Kind
 from qlab.workload import (
     Always,

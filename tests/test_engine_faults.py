@@ -10,7 +10,7 @@ from qlab.faults import Crash, Drain, Fault, Pause, Restart
 from qlab.job import Attempt
 from qlab.scenario import Arrival, Behaviour, Poll, Scenario
 from qlab.simulation import Run, simulate
-from qlab.simulator import Simulation
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Kind
 from qlab.workload import Always, Every, Fixed, Workload, recorded
 

@@ -3,14 +3,14 @@
 import pytest
 
 from qlab import Policy, Queue, SimulatedClock
-from qlab.bench import Bench
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.troubled import Troubled
 from qlab.errors import UnknownHandler
 from qlab.faults import Away, Crash, Fault, Locked, LostReply, Pause, Restart
-from qlab.requests import NOTHING
 from qlab.scenario import Arrival, Behaviour, Scenario
 from qlab.simulation import Run, simulate
+from qlab.simulation.bench import Bench
+from qlab.simulation.requests import NOTHING
 from qlab.trace import Kind
 from qlab.workload import (
     Always,

@@ -5,7 +5,7 @@ import pytest
 from qlab import Policy
 from qlab.faults import Crash, Fault, LostReply, Skew
 from qlab.simulation import Run, simulate
-from qlab.simulator import Simulation
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Kind
 from qlab.workload import FirstAttempts, Workload, recorded
 

@@ -13,8 +13,8 @@ from walk import Walk
 
 from qlab import frames, metrics, simulate
 from qlab.queue import Queue
-from qlab.requests import Requests
 from qlab.scenario import named
+from qlab.simulation.requests import Requests
 from qlab.trace import Event, Kind, Trace
 
 NAN = math.nan

@@ -12,10 +12,10 @@ import pytest
 from qlab import Policy
 from qlab.clock import us
 from qlab.drivers.memory import MemoryDriver
-from qlab.engine import Engine
-from qlab.feed import Feed
 from qlab.job import NewJob, Reservation
 from qlab.simulation import simulate
+from qlab.simulation.engine import Engine
+from qlab.simulation.feed import Feed
 from qlab.trace import Kind
 from qlab.workload import Exponential, Fixed, Poisson, Workload
 from qlab.workload.streams import Streams

@@ -7,7 +7,6 @@ import pytest
 from conftest import BY_ARRIVAL, IN_ORDER, only
 
 from qlab import Policy, Queue, SimulatedClock, cases, compare, drivers, peers, simulate
-from qlab.bench import Bench
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.paced import PacedDriver
@@ -15,7 +14,8 @@ from qlab.explanation import agreement
 from qlab.faults import Away
 from qlab.scenario import NAMED, Arrival, Behaviour, Crash, Scenario, named
 from qlab.simulation import Run
-from qlab.simulator import Simulation
+from qlab.simulation.bench import Bench
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Kind
 
 Told = list[tuple[float, str, int | None, str]]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from qlab.frames.columns import CODES, NOTHING, columns_of, seconds, text
-from qlab.requests import Requests
+from qlab.simulation.requests import Requests
 from qlab.trace import Kind, Trace
 
 

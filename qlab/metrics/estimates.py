@@ -25,7 +25,7 @@ from qlab.metrics.intervals import (
     too_short,
 )
 from qlab.metrics.measures import Measured
-from qlab.requests import Requests
+from qlab.simulation.requests import Requests
 
 NO_WORKERS = "say how many workers there are: workers=…"
 COUNT = "it is a count"

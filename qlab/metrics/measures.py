@@ -15,8 +15,8 @@ from qlab.frames.job_spans import oldest_of, waits_of
 from qlab.frames.job_steps import DELAYED, LOST, Steps, steps_of
 from qlab.metrics.curves import Age, Curve, Number
 from qlab.metrics.intervals import mser5
-from qlab.requests import Requests
 from qlab.show import seconds as shown
+from qlab.simulation.requests import Requests
 from qlab.trace import Kind, Trace
 from qlab.whole import is_whole
 

@@ -8,16 +8,17 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from qlab import drivers, saved_run
+from qlab import drivers
 from qlab.as_json import classes
 from qlab.clock import SimulatedClock
 from qlab.cost import Cost
 from qlab.driver import Driver, Durability
 from qlab.queue import Queue
-from qlab.requests import Requests
 from qlab.saved import AnyPath
 from qlab.scenario import KINDS, Scenario
-from qlab.simulator import Simulation
+from qlab.simulation import saved_run
+from qlab.simulation.requests import Requests
+from qlab.simulation.simulator import Simulation
 from qlab.trace import Moment, Trace
 
 

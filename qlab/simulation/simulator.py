@@ -8,19 +8,19 @@ from typing import Any
 from qlab.clock import NEVER, SimulatedClock, duration, us
 from qlab.cost import Cost
 from qlab.drivers.troubled import Troubled
-from qlab.engine import Engine
 from qlab.faults import Restart
-from qlab.feed import Feed, staff
-from qlab.incidents import IN_STORE, Incidents
 from qlab.interrupts import first_interrupt
 from qlab.job import Attempt
-from qlab.losses import Losses
 from qlab.progress import Bar, bar
 from qlab.queue import Queue
-from qlab.requests import Requests
 from qlab.scenario import Behaviour, Scenario, handler_of
-from qlab.seat import Seat
-from qlab.standstill import MOST, Standstill
+from qlab.simulation.engine import Engine
+from qlab.simulation.feed import Feed, staff
+from qlab.simulation.incidents import IN_STORE, Incidents
+from qlab.simulation.losses import Losses
+from qlab.simulation.requests import Requests
+from qlab.simulation.seat import Seat
+from qlab.simulation.standstill import MOST, Standstill
 from qlab.trace import Kind
 from qlab.workload.arrivals import Bursts
 from qlab.workload.recording import Recorded

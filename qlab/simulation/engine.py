@@ -15,7 +15,7 @@ from qlab.job import Job, Release, Reservation
 from qlab.outcome import Outcome, Released, Retrying
 from qlab.queue import Queue
 from qlab.scenario import Poll
-from qlab.seat import Seat
+from qlab.simulation.seat import Seat
 from qlab.steps import Ended
 from qlab.trace import Kind
 

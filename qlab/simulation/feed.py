@@ -8,12 +8,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from qlab.clock import us
-from qlab.engine import Act, Engine
 from qlab.errors import DriverUnavailable
 from qlab.job import Attempt, Job, Reservation
 from qlab.outcome import Completed, Failed, Outcome, Unknown
 from qlab.queue import Queue
-from qlab.requests import Requests
+from qlab.simulation.engine import Act, Engine
+from qlab.simulation.requests import Requests
 from qlab.steps import Ended
 from qlab.trace import Kind
 from qlab.workload import Workload

@@ -5,10 +5,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from qlab.engine import Engine
 from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew, When
 from qlab.job import Reservation
-from qlab.seat import Seat
+from qlab.simulation.engine import Engine
+from qlab.simulation.seat import Seat
 
 IN_STORE = (LostReply, Locked, Away)
 """The faults that are the store's; `drivers.troubled` makes them happen."""

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from qlab import archive
 from qlab.as_json import Classes, made, stated
-from qlab.requests import Requests
 from qlab.saved import AnyPath
+from qlab.simulation.requests import Requests
 from qlab.trace import Kind, Trace
 
 Fields: TypeAlias = Mapping[str, type | tuple[type, ...]]

@@ -66,3 +66,9 @@ def test_a_job_goes_to_the_worker_by_whose_clock_it_is_ready_first() -> None:
 def test_a_worker_that_is_back_takes_what_has_waited() -> None:
     run = run_of((0.0, 0.0, 1.0), (5.0, 0.0, 1.0), faults=(Crash(at=3.0, back_after=4.0),), workers=1)
     assert reserved(run) == [(0.0, 1), (7.0, 2)]
+
+
+def test_a_job_that_was_given_back_wakes_though_nobody_was_told() -> None:
+    workload = Workload(recorded([{"at": 0.0, "service": 1.0}]), failures=FirstAttempts(1))
+    run = run_of(workload=workload, faults=(LostReply("release"),), policy=Policy(backoff=(2.0,), retry_after=None))
+    assert reserved(run) == [(0.0, 1), (3.0, 1)]

@@ -12,7 +12,7 @@ from qlab.cost import Cost
 from qlab.driver import Driver
 from qlab.errors import AttemptsExhausted, DriverUnavailable
 from qlab.job import Job, Release, Reservation
-from qlab.outcome import Outcome, Released, Retrying
+from qlab.outcome import Outcome, Released, Retrying, Unknown
 from qlab.queue import Queue
 from qlab.scenario import Poll
 from qlab.simulation.seat import Seat
@@ -661,6 +661,8 @@ class Engine:
         outcome = self._steps.settle(held, ended, self._moment(seat) if seat.ahead else None, seat.name)
         if isinstance(outcome, _WAITS):
             self.ready(outcome.available_at)
+        elif isinstance(outcome, Unknown) and (due := self._next_due(seat)) is not None:
+            self.ready(due)  # it was given back, if only the reply was lost
         self._hear(held, outcome)
 
     def _hear(self, held: Reservation, outcome: Outcome) -> None:

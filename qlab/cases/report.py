@@ -21,9 +21,9 @@ _ABOUT = (
     "simulator misses about one in 16,000."
 )
 _SPREAD = (
-    "Each point is a case, drawn as many of its tolerances off as it was. Points on both sides of 0, most of them in "
-    "the middle half of the band, are what chance gives. A group that leans to one side is off by more than chance, "
-    "also where every case of it is met."
+    "Each point is a case, drawn as many of its tolerances off as it was: most of them in the middle half of the band "
+    "is what chance gives. Cases that read one run, or runs with the same arrivals, lean to one side together, for all "
+    "of them start with one seed. A group that leans as far with another seed is off by more than chance."
 )
 
 
@@ -191,7 +191,7 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
             "kind": frame["kind"],
             "expected": frame["expected"].map(_digits),
             "got": frame["got"].map(_digits),
-            "tolerance": frame["tolerance"].map(_digits),
+            "tolerance": frame["tolerance"].map(lambda allowed: "–" if pd.isna(allowed) else f"{allowed:.3g}"),
             "off": frame["off"].map(lambda off: "–" if pd.isna(off) else f"{off:+.2f}".replace("-", "−")),
             "verdict": frame["verdict"],
             "trace": frame["trace"].where(frame["trace"] != "", "–"),

@@ -29,7 +29,7 @@ _NAMED = 12  # missed cases whose names are written
 def deviations(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw how far each case was from what theory expects, in its own tolerance: inside the band it is met.
 
-    Points should fill the band on both sides of 0: a group that leans to one side is not wrong by chance.
+    Points of independent runs lie on both sides of 0, most of them in the middle half of the band.
 
     Args:
         frame: One row a case:

@@ -84,6 +84,28 @@ def test_long_reservations_that_have_ended_leave_nothing_behind(driver: MemoryDr
     assert driver.counts(QUEUE, now=2e4) == Counts()
 
 
+@only("memory", "memory-arrival")
+@pytest.mark.parametrize("retry_after", [[1e6], [1e6, 2e6, 3e6]], ids=["in order", "out of order"])
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_job_that_comes_when_places_are_cleared_away_has_its_own(
+    driver: Any, retry_after: list[float], extended: bool
+) -> None:
+    cleared = 0
+    for moment in range(10_000):
+        push(driver, "a", now=float(moment))
+        there, lasts = driver._queues[QUEUE], retry_after[-1 - moment % len(retry_after)]  # noqa: SLF001 - as above
+        before = len(there.reserved) + len(there.heap)
+        (held,) = driver.reserve(QUEUE, now=float(moment), retry_after=lasts)
+        if extended:
+            lasts += 5e6
+            assert driver.extend(held, now=float(moment), seconds=lasts)
+        if len(there.reserved) + len(there.heap) < before:
+            cleared += 1
+            assert driver.next_due(QUEUE, now=float(moment)) == moment + lasts
+        assert driver.complete(held, now=float(moment))
+    assert cleared > 3
+
+
 @pytest.mark.parametrize("order", ["available_at", "arrival"])
 def test_a_lane_does_what_the_verbs_do(order: str) -> None:
     """A thousand steps by the one way and by the other: the same jobs, at the same places."""

@@ -148,7 +148,7 @@ class MemoryQueue:
         else:
             line.popleft()  # type: ignore[union-attr]  # it is no list
         if len(reserved) > _STALE + 2 * len(self.rows):
-            self.reserved = self._not_stale(reserved)
+            self.reserved = self._not_stale(reserved, fresh)
         return reservation
 
     def take(self, now: int, deadline: int, limit: int, tokens: Tokens, queue: str) -> list[Reservation]:
@@ -222,17 +222,18 @@ class MemoryQueue:
         if (now is None or at <= now) and (not line or line[-1] < row):
             line.append(row)
             if now is None and len(line) > _STALE + 2 * len(self.rows):
-                self.reserved = self._not_stale(self.reserved)  # only these leave from the middle of their line
+                self.reserved = self._not_stale(self.reserved, row)  # only these leave from the middle of their line
         else:
             self._put_in_heap(row)
 
     def _put_in_heap(self, row: Row) -> None:
         heapq.heappush(self.heap, row)
         if len(self.heap) > _STALE + 2 * len(self.rows):
-            self.heap[:] = sorted(self._not_stale(self.heap))  # in one statement, and what is sorted is a heap
+            self.heap[:] = sorted(self._not_stale(self.heap, row))  # in one statement, and what is sorted is a heap
 
-    def _not_stale(self, line: Iterable[Row]) -> deque[Row]:
-        return deque(row for row in line if self.rows.get(row.job.id) is row)
+    def _not_stale(self, line: Iterable[Row], new: Row) -> deque[Row]:
+        """Give the places of a line that are somebody's, and that of a row which is about to be its job's."""
+        return deque(row for row in line if row is new or self.rows.get(row.job.id) is row)
 
     def first(self, now: int) -> int:
         """Tell from when on there is a row to reserve, in microseconds; `NEVER` where there is none."""

@@ -72,7 +72,7 @@ def check_promises(case: Case, run: Run) -> None:
     assert found == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(case=cases(), data=st.data())
 def test_any_scenario(case: Case, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     run = run_of(case)
@@ -118,7 +118,7 @@ def check_workers(simulation: Simulation) -> None:
             assert queue.driver.counts(queue.name, now=now).ready <= on_their_way, f"{seat} sleeps at {engine.now}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(case=cases())
 def test_no_worker_sleeps_while_a_job_is_ready(case: Case) -> None:
     queue = queue_of("memory://")

@@ -55,6 +55,10 @@ MEETINGS: dict[str, tuple[tuple[Fault, ...], list[tuple[float, str]]]] = {
         (Pause(20.0, at=2.0), Drain(at=4.0, grace=3.0, back_after=30.0)),
         [(2.0, "paused"), (7.0, "crashed"), (100.0, "completed")],
     ),
+    "a restart within a grace, whose end is no new worker's": (
+        (Drain(at=2.0, grace=95.0), Restart(at=3.0)),
+        [(3.0, "crashed"), (100.0, "completed")],
+    ),
     "a restart while its worker is gone, and would come back later": (
         (Crash(at=1.0, back_after=200.0), Restart(at=2.0), Crash(at=95.0, back_after=None), Restart(at=300.0)),
         [(1.0, "crashed"), (95.0, "crashed"), (310.0, "completed")],

@@ -238,6 +238,9 @@ class Drain:
 
 Fault: TypeAlias = Crash | Pause | LostReply | Locked | Away | Skew | Restart | Drain
 
+IN_STORE = (LostReply, Locked, Away)
+"""The faults that are the store's; `drivers.troubled` makes them happen."""
+
 
 def _check_one(fault: object, handler: str | None, at: When | None) -> None:
     if (handler is None) == (at is None):

@@ -13,7 +13,6 @@ from qlab.driver import Driver, Statement
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.server import EmbeddedServer
-from qlab.drivers.troubled import Troubled
 from qlab.errors import QlabError
 from qlab.faults import Restart
 from qlab.flaws import FLAWS
@@ -26,7 +25,7 @@ from qlab.registry import Handler
 from qlab.scenario import Scenario
 from qlab.simulation.bench import Bench
 from qlab.simulation.feed import Feed
-from qlab.simulation.incidents import IN_STORE, Incidents
+from qlab.simulation.incidents import Incidents, in_trouble
 from qlab.simulation.losses import Losses
 from qlab.simulation.requests import Requests
 from qlab.simulation.seat import Seat
@@ -159,9 +158,7 @@ class Side:
             scenario: What happens.
             restart: What a restart does.
         """
-        troubles = [fault for fault in scenario.faults if isinstance(fault, IN_STORE)]
-        if troubles:
-            self.queue = self.queue.on(Troubled(self.queue.driver, troubles), trace=self.trace)
+        self.queue = in_trouble(self.queue, scenario.faults)
         self.bench = Bench(
             self.queue,
             self.clock,

@@ -88,7 +88,7 @@ def test_a_store_is_away_from_its_moment_until_it_is_back(plain: Driver, now: fl
 
 
 @pytest.mark.parametrize(
-    ("troubles", "now", "opens"),
+    ("faults", "now", "opens"),
     [
         ([], 3.0, 3.0),
         ([Locked(10.0, 5.0)], 9.999999, 9.999999),
@@ -103,9 +103,9 @@ def test_a_store_is_away_from_its_moment_until_it_is_back(plain: Driver, now: fl
     ],
 )
 def test_a_lock_tells_until_when_it_is_waited_for(
-    troubles: list[Away | Locked], now: float, opens: float, plain: Driver
+    faults: list[Away | Locked], now: float, opens: float, plain: Driver
 ) -> None:
-    assert Troubled(plain, troubles, lock_wait=30.0).opens_at(now) == opens
+    assert Troubled(plain, faults, lock_wait=30.0).opens_at(now) == opens
 
 
 @pytest.mark.parametrize("verb", [*WRITING, *READING])
@@ -191,7 +191,7 @@ def test_the_same_trouble_goes_on_before_another_store(plain: Driver) -> None:
         push(driver, "A")
     with drivers.open("memory://") as memory:
         branch = driver.on(memory)
-        assert (branch.troubles, branch.lock_wait, branch.store) == (driver.troubles, 3.0, memory)
+        assert (branch.faults, branch.lock_wait, branch.store) == (driver.faults, 3.0, memory)
         for each in (branch, driver):
             with pytest.raises(ReplyLost):
                 push(each, "A")
@@ -199,7 +199,7 @@ def test_the_same_trouble_goes_on_before_another_store(plain: Driver) -> None:
 
 
 def test_a_scenarios_other_faults_are_left_alone(plain: Driver) -> None:
-    assert Troubled(plain, [Crash("A"), Away(1.0, 2.0)]).troubles == (Away(1.0, 2.0),)
+    assert Troubled(plain, [Crash("A"), Away(1.0, 2.0)]).faults == (Away(1.0, 2.0),)
 
 
 def test_several_threads_lose_no_more_replies_than_there_are(plain: Driver) -> None:

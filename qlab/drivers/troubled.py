@@ -12,7 +12,7 @@ from qlab.driver import Counts, Driver
 from qlab.drivers.before import Before
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable, ReplyLost
-from qlab.faults import Away, Locked, LostReply
+from qlab.faults import IN_STORE, Away, Locked, LostReply
 from qlab.forks import free_in_children
 from qlab.job import FailedJob, Job, NewJob, Reservation
 from qlab.show import seconds as shown
@@ -35,22 +35,22 @@ class Troubled(Before):
 
     Args:
         store: The driver that keeps the jobs; it closes with this one.
-        troubles: A scenario's faults; those that are not a store's are left alone.
+        faults: A scenario's faults; those that are not a store's are left alone.
         lock_wait: For how many seconds a lock is waited for; by default what the store does, and 30 where it has no
             rule.
 
     Attributes:
-        troubles: Those of the faults that are a store's.
+        faults: Those of the faults that are a store's.
         lock_wait: For how many seconds a lock is waited for.
     """
 
-    def __init__(self, store: Driver, troubles: Iterable[object], *, lock_wait: float | None = None) -> None:
+    def __init__(self, store: Driver, faults: Iterable[object], *, lock_wait: float | None = None) -> None:
         super().__init__(store)
-        self.troubles = tuple(trouble for trouble in troubles if isinstance(trouble, Away | Locked | LostReply))
+        self.faults = tuple(fault for fault in faults if isinstance(fault, IN_STORE))
         self.lock_wait = _lock_wait(store.store) if lock_wait is None else duration(lock_wait, "lock_wait")
-        self._away, self._locked = _spans(self.troubles, Away), _spans(self.troubles, Locked)
-        self._lossy = [trouble for trouble in self.troubles if isinstance(trouble, LostReply)]
-        self._left = [math.inf if trouble.times is None else trouble.times for trouble in self._lossy]
+        self._away, self._locked = _spans(self.faults, Away), _spans(self.faults, Locked)
+        self._lossy = [fault for fault in self.faults if isinstance(fault, LostReply)]
+        self._left = [math.inf if fault.times is None else fault.times for fault in self._lossy]
         self._now = 0.0
         self._lock = threading.Lock()
         free_in_children(self)
@@ -62,7 +62,7 @@ class Troubled(Before):
 
     def on(self, store: Driver) -> "Troubled":
         """Make the same trouble, as far as it has come, before another store: a copy of this one's, for example."""
-        other = Troubled(store, self.troubles, lock_wait=self.lock_wait)
+        other = Troubled(store, self.faults, lock_wait=self.lock_wait)
         other._left, other._now = list(self._left), self._now
         return other
 
@@ -209,10 +209,10 @@ class Troubled(Before):
         return super().check(queue, now=now)
 
 
-def _spans(troubles: Iterable[object], kind: type[Away | Locked]) -> list[tuple[int, int]]:
+def _spans(faults: Iterable[object], kind: type[Away | Locked]) -> list[tuple[int, int]]:
     """Tell from when until when, in microseconds, there is trouble of a kind."""
-    found = [trouble for trouble in troubles if isinstance(trouble, kind)]
-    return [(us(trouble.at), us(trouble.at) + us(trouble.seconds)) for trouble in found]
+    found = [fault for fault in faults if isinstance(fault, kind)]
+    return [(us(fault.at), us(fault.at) + us(fault.seconds)) for fault in found]
 
 
 def _end(spans: Iterable[tuple[int, int]], moment: int) -> int | None:

@@ -5,15 +5,20 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from qlab.faults import Away, Crash, Drain, Fault, Locked, LostReply, Pause, Restart, Skew, When
+from qlab.drivers.troubled import Troubled
+from qlab.faults import IN_STORE, Crash, Drain, Fault, Pause, Restart, Skew, When
 from qlab.job import Reservation
+from qlab.queue import Queue
 from qlab.simulation.engine import Engine
 from qlab.simulation.seat import Seat
 
-IN_STORE = (LostReply, Locked, Away)
-"""The faults that are the store's; `drivers.troubled` makes them happen."""
-
 Act = Callable[[Any, Seat], None]
+
+
+def in_trouble(queue: Queue, faults: Sequence[Fault]) -> Queue:
+    """Give a queue to whose store happens what of some faults is the store's; the same queue where nothing is."""
+    own = [fault for fault in faults if isinstance(fault, IN_STORE)]
+    return queue.on(Troubled(queue.driver, own), trace=queue.trace) if own else queue
 
 
 class Incidents:

@@ -7,7 +7,6 @@ from typing import Any
 
 from qlab.clock import NEVER, SimulatedClock, duration, us
 from qlab.cost import Cost
-from qlab.drivers.troubled import Troubled
 from qlab.faults import Restart
 from qlab.interrupts import first_interrupt
 from qlab.job import Attempt
@@ -16,7 +15,7 @@ from qlab.queue import Queue
 from qlab.scenario import Behaviour, Scenario, handler_of
 from qlab.simulation.engine import Engine
 from qlab.simulation.feed import Feed, staff
-from qlab.simulation.incidents import IN_STORE, Incidents
+from qlab.simulation.incidents import Incidents, in_trouble
 from qlab.simulation.losses import Losses
 from qlab.simulation.requests import Requests
 from qlab.simulation.seat import Seat
@@ -58,9 +57,8 @@ class Simulation:
                 f"the queue's clock stands at {clock.now():g} s, and a scenario begins at 0 s: use a new queue, or "
                 "Run.branch to go on with a run"
             )
-        store = [fault for fault in scenario.faults if isinstance(fault, IN_STORE)]
         self.given = queue
-        self.queue = queue if not store else queue.on(Troubled(queue.driver, store), trace=queue.trace)
+        self.queue = in_trouble(queue, scenario.faults)
         self.scenario = scenario
         self.requests = Requests()
         self.cost, self.record_polls = cost, record_polls

@@ -645,5 +645,5 @@ def test_a_notebook_shows_the_outcomes_and_the_story() -> None:
     assert "30 orders of 2 workers, 1 job, with 1 run-out" in shown
     assert "<li>Worker 1, whose reservation was superseded, completes job 1 all the same.</li>" in shown
     assert "No promise is broken." in explore("two_jobs")._repr_html_()
-    assert repr(explore("two_jobs")) == "<Explored 'two_jobs' on memory: 1 paths, no promise is broken>"
+    assert repr(explore("two_jobs")) == "<Explored 'two_jobs' on memory: 1 order, no promise is broken>"
     assert "recover in place" in hunt(FLAWS["recover in place"])[-1]._repr_html_()

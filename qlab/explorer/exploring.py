@@ -152,7 +152,7 @@ class Explored:
 
     def __repr__(self) -> str:
         broken = f"broken: {self.first_broken.promise}" if self.first_broken else "no promise is broken"
-        return f"<Explored {self.situation.name!r} on {self.driver}: {self.paths} paths, {broken}>"
+        return f"<Explored {self.situation.name!r} on {self.driver}: {_counted([(self.paths, 'order')])}, {broken}>"
 
     def _repr_html_(self) -> str:
         caption = f"{self.situation.name} on {self.driver}: {self.says}"

@@ -16,7 +16,7 @@ _TINY = 1e-17
 def runs_by_token(run_out: float, tries: int | None = None) -> float:
     """Tell how often a job is run on average where only the latest reservation can complete it.
 
-    A run ends the job unless it is outlived by its reservation: a geometric number. `1/(1 - q)` without a limit.
+    A run ends the job unless it outlives its reservation: a geometric number. `1/(1 - q)` without a limit.
 
     Args:
         run_out: The probability q that a run takes longer than its reservation lasts; each run takes another time.

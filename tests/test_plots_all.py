@@ -90,3 +90,19 @@ def test_the_colours_of_drivers_differ_in_brightness_or_in_dashes():
     shades = sorted(brightness(colour) for colour in plots.COLOURS.values())
     assert shades[0] < 0.1
     assert shades[-1] > 0.6
+
+
+@pytest.mark.parametrize("odd", [None, 5, "waits", [1.0]])
+def test_what_is_no_frame_is_refused_with_what_to_draw(picture, odd):
+    with pytest.raises(TypeError, match=r"is no DataFrame: draw (frames\.|a frame as help\(plots\.)"):
+        picture(odd)
+
+
+def test_a_frame_of_something_else_is_refused_by_the_column_that_it_lacks(picture):
+    for other in (
+        PICTURES[picture][0].rename(columns=lambda name: f"{name}_"),
+        POLLS[["at"]].rename(columns={"at": "x"}),
+    ):
+        with pytest.raises(ValueError, match=r"the frame has no column '\w+'; it has \w+.*: draw "):
+            picture(other)
+    assert matplotlib.pyplot.get_fignums() == []

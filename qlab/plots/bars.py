@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from qlab import drawing
 from qlab.drawing import Numbers, drawable, significant
+from qlab.plots import given
 
 
 def rates(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -18,6 +19,7 @@ def rates(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             too), the range of the runs behind it is a line on the bar.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(frame, "a frame as help(plots.rates) tells", "driver", "workers", "jobs_per_second")
     ax = drawing.new_axes(9.0, 3.8) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "workers", "jobs per second")

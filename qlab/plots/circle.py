@@ -12,6 +12,7 @@ from matplotlib.patches import Circle
 
 from qlab import drawing
 from qlab.drawing import Numbers
+from qlab.plots import given
 
 _INNER = 0.3  # the first moment's radius; the last one's is 1
 _MOMENTS = 60  # as many as can be told apart
@@ -35,6 +36,7 @@ def poll_phases(polls: pd.DataFrame, *, interval: float | None = None, ax: Axes 
     Raises:
         ValueError: The interval is not above 0, or no worker has polled twice, so that none can be found.
     """
+    given.check(polls, "frames.polls(run.trace)", "at", "worker")
     ax = drawing.new_axes(5.4, 5.6) if ax is None else ax
     if polls.empty:
         return drawing.say_nothing(ax, _AROUND, _OUTWARD, "no polls yet")

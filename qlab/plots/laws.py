@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 
 from qlab import drawing
 from qlab.drawing import drawable
+from qlab.plots import given
 
 _MARKERS = "osD^vPX<>*"
 _BAND: dict[str, Any] = {"color": "0.2", "alpha": 0.16, "lw": 0}
@@ -31,6 +32,7 @@ def wait_by_utilisation(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             - `driver`, `model` (may be left out): a line for each.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(frame, "a frame as help(plots.wait_by_utilisation) tells", "utilisation", "wait")
     ax = drawing.new_axes(9.0, 4.2) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "utilisation (%)", "mean wait (s)", "no runs yet")
@@ -55,6 +57,7 @@ def runs_by_retry_after(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
               completes by its reservation's token, as the contract says, or by the job's id.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(frame, "a frame as help(plots.runs_by_retry_after) tells", "retry_after", "runs")
     ax = drawing.new_axes(9.0, 4.2) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "retry_after (s)", "runs per job", "no runs yet")

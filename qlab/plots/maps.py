@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 
 from qlab import drawing
 from qlab.drawing import Numbers
+from qlab.plots import given
 
 _STUCK = LinearSegmentedColormap.from_list("stuck", ["#FFFFFF", "#F0B287", "#D55E00", "#5E2900"])
 _SHARES = {0.0: "none stuck", 0.5: "half stuck", 1.0: "all stuck"}
@@ -33,6 +34,7 @@ def storm_map(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             - `service_rate` (requests per second, may be left out): μ, the same in each row; it draws the line.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(frame, "a frame as help(plots.storm_map) tells", "attempts", "arrival_rate", "stuck")
     ax = drawing.new_axes(9.0, 3.6) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "arrival rate λ (requests per second)", "attempts of a request", "no runs yet")

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from qlab import drawing
 from qlab.drawing import DRAWN, Numbers, significant
+from qlab.plots import given
 from qlab.timeline_rows import draw_spans, key_entries, label_rows, rows_height
 
 _STATES: dict[str, dict[str, Any]] = {
@@ -33,6 +34,7 @@ def timeline(spans: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         spans: What `frames.spans` gives.
         ax: Where to draw; by default a picture as tall as the jobs need.
     """
+    given.check(spans, "frames.spans(run.trace)", "job", "span", "start", "end")
     jobs = spans.drop_duplicates("job")
     height = 72 * rows_height(len(jobs)) if ax is None else drawing.size_of(ax)[1]
     ax = drawing.new_axes(9.0, height / 72 + 1.1) if ax is None else ax
@@ -58,6 +60,7 @@ def depth(depth: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         depth: What `frames.depth` gives.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(depth, "frames.depth(run.trace)", "at", "reserved", "ready", "delayed", "depth", "failed")
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax
     if depth.empty:
         return drawing.say_nothing(ax, "time (s)", "jobs")
@@ -91,6 +94,7 @@ def attempts(jobs: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         jobs: What `frames.jobs` gives.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(jobs, "frames.jobs(run.trace)", "state", "runs")
     ax = drawing.new_axes(6.0, 3.4) if ax is None else ax
     if jobs.empty:
         return drawing.say_nothing(ax, "attempts", "jobs")
@@ -119,6 +123,7 @@ def backoff(jobs: pd.DataFrame, *, closed_form: float | None = None, ax: Axes | 
         closed_form: What theory says of the mean over all jobs, in seconds; it is drawn dashed.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(jobs, "frames.jobs(run.trace)", "state", "runs", "backoff", bare=False)
     ax = drawing.new_axes(6.0, 3.6) if ax is None else ax
     ended = jobs[jobs["state"].isin(["done", "failed"])]
     if ended.empty:

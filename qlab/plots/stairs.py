@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from qlab import drawing
 from qlab.drawing import DRAWN, Numbers, Unit, drawable, significant
+from qlab.plots import given
 
 
 def throughput(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -22,6 +23,8 @@ def throughput(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         frame: What `frames.events` or `frames.jobs` gives; with a column `driver`, a line for each.
         ax: Where to draw; by default a picture of its own.
     """
+    told = ("at", "kind") if "kind" in getattr(frame, "columns", ()) else ("dispatched_at", "finished_at", "state")
+    given.check(frame, "frames.events(run.trace) or frames.jobs(run.trace)", *told)
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "time (s)", "jobs completed")
@@ -49,6 +52,7 @@ def waits(frame: pd.DataFrame, *, closed_form: Callable[[float], float] | None =
             is drawn dashed.
         ax: Where to draw; by default a picture of its own.
     """
+    given.check(frame, "frames.waits(run.trace)", "wait", "reserved_at")
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax
     if frame.empty:
         return drawing.say_nothing(ax, "wait (s)", "waits that were over (%)", "no job has waited yet")

@@ -12,6 +12,7 @@ from matplotlib.ticker import MultipleLocator
 
 from qlab import drawing
 from qlab.drawing import Numbers, drawable
+from qlab.plots import given
 
 _FAR = 2.0  # tolerances: what is farther off stands at the edge
 _MET: dict[str, Any] = {"marker": "o", "s": 26, "c": "#009E73", "edgecolors": "white", "linewidths": 0.5, "zorder": 2}
@@ -40,6 +41,17 @@ def deviations(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             - `met`: whether it counts as met.
         ax: Where to draw; by default a picture as tall as the groups need.
     """
+    given.check(
+        frame,
+        "a frame as help(plots.deviations) tells",
+        "id",
+        "group",
+        "expected",
+        "got",
+        "tolerance",
+        "met",
+        bare=False,
+    )
     groups = list(dict.fromkeys(frame["group"].astype(str)))
     ax = drawing.new_axes(9.0, 1.5 + 0.28 * max(3, len(groups))) if ax is None else ax
     measured = _measured(frame)

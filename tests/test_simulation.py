@@ -227,7 +227,7 @@ def test_ctrl_c_within_one_run_ends_what_the_run_is_a_part_of(several: str, monk
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Simulation, "_tell", interrupted)
-    monkeypatch.setattr("qlab.simulator._AT_ONCE", 1)
+    monkeypatch.setattr("qlab.simulation.simulator._AT_ONCE", 1)
     with pytest.raises(KeyboardInterrupt):
         SEVERAL[several]()
     assert len(runs) == 1

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -145,3 +146,14 @@ def test_a_ctrl_c_that_a_handler_raises_itself_is_its_own() -> None:
         with pytest.raises(KeyboardInterrupt):
             simulate(queue, workload=Workload(ONE), poll=None)
         assert queue.counts().reserved == 1
+
+
+def test_a_branch_has_its_run_s_context_and_calendar() -> None:
+    clock, kept = SimulatedClock(epoch=datetime(2026, 10, 25, tzinfo=UTC)), []
+    with Queue("memory://", clock=clock, context="the application's") as queue:
+        queue.handler("job")(lambda job: kept.append(job.context))
+        run = simulate(queue, workload=Workload(ONE), poll=None)
+        assert run.branch(2.0, {}).digest == run.digest
+        other = run.branch(2.0, lambda simulation: kept.append(simulation.queue.clock.date().day))
+    assert kept == ["the application's"] * 2 + [25, "the application's"]
+    assert other.queue is not None

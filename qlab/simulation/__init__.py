@@ -108,9 +108,8 @@ class Run:
             raise ValueError(f"the handlers of {', '.join(map(repr, own))} are not saved with a run: simulate it again")
         address = driver or ("memory://?order=arrival" if self.order == "arrival" else "memory://")
         with _queue(address, self.scenario, "branch") as there:
-            if self.queue is not None:
-                self.queue.copy_handlers(there)
-            simulation = Simulation(there, self.scenario, cost=self.cost, record_polls=self.record_polls)
+            queue = there if self.queue is None else _like(self.queue, there)
+            simulation = Simulation(queue, self.scenario, cost=self.cost, record_polls=self.record_polls)
             simulation.run(at, progress=False)
             _check_past(simulation, self, at)
             if isinstance(change, Mapping):
@@ -239,6 +238,14 @@ def _queue(queue: Queue | Driver | str, scenario: Scenario, name: str) -> Abstra
     driver = drivers.open(queue) if isinstance(queue, str) else queue
     made = Queue(driver, policy=scenario.policy, clock=SimulatedClock(), name=name)
     return made if isinstance(queue, str) else nullcontext(made)
+
+
+def _like(queue: Queue, there: Queue) -> Queue:
+    """Make a queue on a store that knows what another knows: handlers, context, and which day its 0 is."""
+    clock = SimulatedClock(epoch=queue.clock.epoch if isinstance(queue.clock, SimulatedClock) else None)
+    like = queue.on(there.driver, clock=clock)
+    like.policy = there.policy
+    return like
 
 
 def _check_empty(queue: Queue) -> None:

@@ -459,6 +459,17 @@ def test_what_is_observed_is_compared_part_by_part() -> None:
     assert not close({"a": 1.1}, {"a": 1.0}, 1e-9)
 
 
+def test_the_jobs_of_the_warm_up_are_not_counted() -> None:
+    seen = plan(case(jobs=300, warmup=100)).run(simulation.simulate)
+    assert len(seen.arrived) == 400
+    assert len(seen.wait) == len(seen.service) == 300
+    assert (seen.begin, seen.end) == (seen.arrived[100], seen.arrived[-1])
+    bounded = case(group="mmck", params=BOUNDED, jobs=300, warmup=100)
+    full = plan(bounded).run(simulation.simulate)
+    assert len(full.arrived) + len(full.refused) == 400
+    assert full.begin == np.sort(np.concatenate([full.arrived, full.refused]))[100]
+
+
 def test_a_reader_measures_the_window_after_the_warm_up_only() -> None:
     one = np.array([0.0, 10.0, 20.0])
     seen = Observed(np.array([1.0, 3.0]), np.array([2.0, 2.0]), one, one + 1, one + 4, np.array([15.0]), 10.0, 20.0, 2)

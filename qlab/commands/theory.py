@@ -1,6 +1,7 @@
 """`qlab theory`: theory's cases, computed by the simulator and judged."""
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -75,7 +76,8 @@ def theory(path: Path | None, tier: str, only: str | None, as_json: bool, page: 
         sys.exit(2)
     missed = sum(not verdict.ok for verdict in verdicts)
     if as_json:
-        click.echo(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=2))
+        told = [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]
+        click.echo(json.dumps([{key: _in_json(value) for key, value in one.items()} for one in told], indent=2))
     else:
         click.echo(f"\n{_summary(verdicts, missed)}")
     if page is not None:
@@ -173,6 +175,11 @@ def _number(value: float | str | None) -> str:
     if value is None:
         return "-"
     return shortened(value, _WIDTHS[0]) if isinstance(value, str) else f"{value:.6g}"
+
+
+def _in_json(value: object) -> object:
+    """Give null for a number that JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _summary(verdicts: "list[Verdict]", missed: int) -> str:

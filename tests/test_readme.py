@@ -1,5 +1,7 @@
 """README says what is true: its blocks run, and its tables name what is there."""
 
+import ast
+import builtins
 import re
 import tomllib
 from dataclasses import fields
@@ -37,6 +39,23 @@ def test_the_example_runs_and_prints_what_its_comments_say(
         assert re.fullmatch(re.escape(promise).replace("…", ".*"), line)
     assert (tmp_path / "timeline.png").stat().st_size > 1_000
     assert matplotlib.get_backend() is not None
+
+
+def test_no_block_uses_a_name_that_none_before_it_has_made() -> None:
+    made = {*dir(builtins), "__name__", "post"}  # `post` is the reader's own
+    for _, block in re.findall(r"^```(python|py)\n(.*?)^```", README, re.MULTILINE | re.DOTALL):
+        nodes = [*ast.walk(ast.parse(block))]
+        made |= {
+            name.asname or name.name.split(".")[0]
+            for node in nodes
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in node.names
+        }
+        made |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+        made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        made |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        assert {name.id for name in names} - made == set(), block
 
 
 def test_the_example_has_about_ten_lines() -> None:

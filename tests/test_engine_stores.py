@@ -14,6 +14,7 @@ from qlab.simulation.requests import NOTHING
 from qlab.trace import Kind
 from qlab.workload import (
     Always,
+    Arrivals,
     Clients,
     Closed,
     Every,
@@ -25,6 +26,10 @@ from qlab.workload import (
 
 WAYS = ("stated", "recorded", "drawn", "closed", "asked for")
 """In which ways a job can come."""
+
+
+def names(run: Run) -> list[str]:
+    return [event.name for event in run.trace if event.kind == Kind.DISPATCHED]
 
 
 def coming(way: str, *faults: Fault, capacity: int | None = None, service: float = 0.25) -> Run:
@@ -67,6 +72,25 @@ def test_a_dispatch_whose_reply_is_lost_makes_one_job_while_that_is_there(way: s
     run = coming(way, LostReply("push", times=times), service=9.0)
     assert {event.job for event in run.trace if event.job is not None} == {1, 2, 3}
     assert len(moments(run, Kind.COMPLETED)) == 3
+
+
+@pytest.mark.parametrize("fault", [LostReply("push", times=4), Away(1.5, 3.0)], ids=str)
+@pytest.mark.parametrize(
+    "arrivals",
+    [recorded([{"at": float(at)} for at in range(6)]), Closed(3, Fixed(1.0)), Every(1.0)],
+    ids=lambda arrivals: type(arrivals).__name__,
+)
+def test_a_job_keeps_its_name_however_often_its_dispatch_is_sent(arrivals: Arrivals, fault: Fault) -> None:
+    workload = Workload(arrivals, Fixed(50.0), names=("a", "b", "c"), jobs=6)
+    for seed in range(4):
+        sound, troubled = (
+            simulate("memory://", workload=workload, poll=None, seed=seed, faults=faults) for faults in ((), (fault,))
+        )
+        names = [
+            sorted(event.name for event in run.trace if event.kind == Kind.DISPATCHED) for run in (sound, troubled)
+        ]
+        assert names[0] == names[1]
+        assert {event.job for event in troubled.trace if event.job is not None} == {1, 2, 3, 4, 5, 6}
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "stated"])

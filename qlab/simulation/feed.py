@@ -170,9 +170,11 @@ class Feed:
 
     def _come(self, job: RecordedJob, _: int) -> None:
         """Let a job come, or a client with a request for one; it comes again where the store does not answer."""
+        if not job.name:
+            job = job._replace(name=self._names())  # once: it keeps it, however often it comes
         if self._workload.clients is not None:
             request = self._requests.begin(us(self._engine.now))
-            self._ask(_Asked(request, 1, job if job.name else job._replace(name=self._names())), 0)
+            self._ask(_Asked(request, 1, job), 0)
         elif self._dispatch_or_put_off(job, self._come) is not _PUT_OFF:
             self._engine.coming -= 1
 
@@ -182,7 +184,7 @@ class Feed:
         Returns:
             The job; None where it was rejected, `_PUT_OFF` where it will be tried again.
         """
-        engine, name = self._engine, job.name or self._names()
+        engine, name = self._engine, job.name
         what = job if what is None else what
         if self._workload.capacity is not None and len(self._inside) >= self._workload.capacity:
             self._queue.trace.record(engine.now, Kind.REJECTED, name=name)
@@ -212,12 +214,16 @@ class Feed:
         if self._left == 0:
             self._engine.coming -= 1
             return
-        job = self._dispatch_or_put_off(self._plain[self._names()], self._ask_after_thinking, client)
+        if self._left is not None:
+            self._left -= 1
+        self._ask_for((client, self._plain[self._names()]), 0)
+
+    def _ask_for(self, what: tuple[int, RecordedJob], _: int) -> None:
+        client, wanted = what
+        job = self._dispatch_or_put_off(wanted, self._ask_for, what)
         if job is _PUT_OFF:
             return
         self._engine.coming -= 1
-        if self._left is not None:
-            self._left -= 1
         if job is None:
             self._let_think(client)
         else:

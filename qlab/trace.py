@@ -56,8 +56,8 @@ CODES = {kind: code for code, kind in enumerate(_KINDS)}
 NOTHING = -(2**62)
 """What stands in a trace's columns where there is no job or no time."""
 
-_ROW = struct.Struct("=qqqqIIIIB7x")
-_WORD = _ROW.size // 8
+ROW = struct.Struct("=qqqqIIIIB7x")
+_WORD = ROW.size // 8
 _AT_ONCE = 4_096  # rows that wait to become columns
 _TEXTS = ("name", "worker", "detail")
 _SETTLES = {Kind.COMPLETED: JobState.DONE, Kind.FAILED: JobState.FAILED, Kind.LOST: JobState.LOST}
@@ -315,7 +315,7 @@ class Trace:
         """
         codes, rows = self._codes, self._rows
         try:
-            row = _ROW.pack(at, job, since, until, codes[name], attempt, codes[worker], codes[detail], code)
+            row = ROW.pack(at, job, since, until, codes[name], attempt, codes[worker], codes[detail], code)
         except KeyError:
             for text in (name, worker, detail):
                 self._number(text)
@@ -349,10 +349,15 @@ class Trace:
             column.frombytes(longs[place::_WORD].tobytes())
         for place, column in enumerate((self._name, self._attempt, self._worker, self._detail), 8):
             column.frombytes(ints[place :: _WORD * 2].tobytes())
-        self._kind.frombytes(bytes_[48 :: _ROW.size].tobytes())
+        self._kind.frombytes(bytes_[48 :: ROW.size].tobytes())
         kept += count
         del rows[:count]
         self._kept = kept  # no call stands between this line and the last: both happen, or neither
+
+    def gather(self) -> None:
+        """Make columns of what was recorded by whoever looks after their number himself."""
+        with self._lock:
+            self._move()
 
     def columns(self) -> "tuple[dict[str, array[int]], list[str]]":
         """Give copies of the columns, and the texts that name, worker and detail are numbers of.

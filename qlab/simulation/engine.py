@@ -52,6 +52,7 @@ class Engine:
         settled: Told how each job was settled.
         done: Told which job is done, instead, where every attempt ends so and nothing else is to be told: then each
             costs less.
+        ends: What is done when an attempt ends, instead of the engine's own.
         is_instant: Whether the store always answers at once, and free of charge.
     """
 
@@ -77,6 +78,7 @@ class Engine:
         self.strike: Callable[[str, Seat], bool] | None = None
         self.settled: Callable[[Reservation, Outcome], object] | None = None
         self.done: Callable[[Reservation], object] | None = None
+        self.ends: Act | None = None
         self._poll = Poll(poll) if isinstance(poll, int | float) else poll
         self._batch = batch
         self._cost = cost
@@ -548,7 +550,7 @@ class Engine:
             at = self._now + takes
             seat.until = at / 1_000_000
             self._serial = seat.planned = serial = self._serial + 1
-            heapq.heappush(self._heap, (at, serial, self._end_step, seat))
+            heapq.heappush(self._heap, (at, serial, self.ends or self._end_step, seat))
 
     def _end_step(self, seat: Seat, serial: int) -> None:
         held = seat.held

@@ -71,6 +71,8 @@ class Feed:
         self._names = workload.namer(self._streams.of("names"))
         self._repeats = self._streams.of("repeats")
         self._draws_once = not workload.redraw or isinstance(workload.arrivals, Recorded)
+        self.arrives: Act | None = None
+        self._thinks = isinstance(workload.arrivals, Closed)
         self.meet(engine.queue)
         engine.service, engine.ending, engine.settled = self._takes, self._ends, self._settled
         self._begin()
@@ -145,7 +147,7 @@ class Feed:
             return
         if self._left is not None:
             self._left -= 1
-        self._engine.plan(moment, self._arrive, moments)
+        self._engine.plan(moment, self.arrives or self._arrive, moments)
 
     def _arrive(self, moments: Iterator[float], serial: int) -> None:
         self._next(moments)

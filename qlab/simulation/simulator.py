@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from qlab.progress import Bar, bar
 from qlab.queue import Queue
 from qlab.scenario import Behaviour, Scenario, handler_of
 from qlab.simulation.engine import Engine
+from qlab.simulation.express import hurry
 from qlab.simulation.feed import Feed, staff
 from qlab.simulation.incidents import Incidents, in_trouble
 from qlab.simulation.losses import Losses
@@ -87,8 +89,10 @@ class Simulation:
             self._engine.coming += 1
             self._engine.plan(at, self._engine.send, what)
         self._feed: Feed | None = None
+        self._guard: AbstractContextManager[object] = nullcontext()
         if scenario.workload is not None:
             self._feed = Feed(self._engine, scenario.workload, seed=scenario.seed, requests=self.requests)
+            self._guard = hurry(self._engine, self._feed)
 
     @property
     def now(self) -> float:
@@ -115,13 +119,19 @@ class Simulation:
         jobs = _at_once(self.scenario) + self.given.counts().depth
         standstill = Standstill(self.queue.trace, MOST + _THINGS_A_JOB * jobs)
         with first_interrupt(lambda: stopped.append(True)), bar(progress) as told, self.queue.unlogged():
-            while not stopped and engine.go(last, _AT_ONCE):
+            while not stopped and self._go(last):
                 self._tell(told, until)
                 standstill.look(self.now, _AT_ONCE)
         if until != math.inf and not stopped:
             engine.clock.advance_to(max(engine.clock.now(), until))
             engine.catch_up()
         return bool(stopped)
+
+    def _go(self, last: int) -> bool:
+        with self._guard:
+            more = self._engine.go(last, _AT_ONCE)
+        self.queue.trace.gather()
+        return more
 
     # -- what a branch may change --
 

@@ -251,6 +251,7 @@ def test_cases_without_a_number_or_a_tolerance_are_left_out():
     ax = plots.deviations(pd.concat([CASES.astype(object), odd, exact]))
     assert sum(len(points.get_offsets()) for points in ax.collections) == len(CASES)
     assert labels(drawn(ax).yaxis) == ["mm1", "lease"]
+    assert key(ax)[-1] == "missed: 3, 1 of them without a number"
 
 
 def test_the_band_of_met_cases_is_one_tolerance_wide():

@@ -108,6 +108,12 @@ def test_numbers_are_written_with_the_digits_that_a_comparison_needs(tmp_path, n
     assert all(number in words for number in ("4.60517", "4.58211", "0.3", "−0.08"))
 
 
+def test_what_came_to_no_number_says_so(tmp_path, no_runs):
+    none = (Verdict("mm1.wait", "exact", 4.0, float("nan"), 0.3, "missed"),)
+    page = theory_report.write(none, cases(none), tmp_path / "theory.html", command="")
+    assert "no number" in Page(page.read_text(encoding="utf-8")).words
+
+
 def test_equal_runs_have_equal_digits_and_others_have_not():
     def digits(*verdicts):
         return theory_report.page(verdicts, cases(verdicts)).machine["traces"]
@@ -173,7 +179,7 @@ def test_the_command_writes_the_page_and_says_where(one_case, tmp_path, no_runs)
     page = tmp_path / "theory.html"
     done = CliRunner().invoke(main, ["theory", "--cases", f"{one_case}", "--tier", "all", "--report", f"{page}"])
     assert done.exit_code == 0, done.output
-    assert done.output.endswith(f"all 1 cases ok\nreport: {page}\n")
+    assert done.output.endswith(f"1 case ok\nreport: {page}\n")
     text = page.read_text(encoding="utf-8")
     assert "The only case is met." in text
     assert "&lt;b&gt;" in text

@@ -200,8 +200,10 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _digits(value: object) -> str:
-    if value is None or (isinstance(value, float) and pd.isna(value)):
+    if value is None:
         return "–"
+    if isinstance(value, float) and pd.isna(value):
+        return "no number"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -63,7 +63,7 @@ def deviations(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     row = np.array([groups.index(str(group)) for group in measured["group"]])
     _draw_points(ax, measured, row + _spread(row))
     _label_axes(ax, groups)
-    drawing.add_key(ax, _explained(measured))
+    drawing.add_key(ax, _explained(measured, int((~frame["met"].astype(bool)).sum())))
     return ax
 
 
@@ -107,13 +107,15 @@ def _label_axes(ax: Axes, groups: list[str]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _explained(measured: pd.DataFrame) -> list[Artist]:
+def _explained(measured: pd.DataFrame, missed: int) -> list[Artist]:
     met = int(measured["met"].sum())
     told: list[Artist] = [
         Patch(color="0.92", label="within the tolerance"),
         Line2D([], [], ls="", marker="o", ms=5, mfc=_MET["c"], mec="white", label=f"met: {met:,}"),
     ]
-    if met < len(measured):
-        missed = f"missed: {len(measured) - met:,}"
-        told.append(Line2D([], [], ls="", marker="X", ms=8, mfc=_MISSED["c"], mec="white", label=missed))
+    drawn = len(measured) - met
+    if missed:
+        left = f", {missed - drawn:,} of them without a number" if missed > drawn else ""
+        style = {"marker": "X", "ms": 8, "mfc": _MISSED["c"], "mec": "white"}
+        told.append(Line2D([], [], ls="", **style, label=f"missed: {missed:,}{left}"))
     return told

@@ -1,6 +1,7 @@
 """`qlab theory`: what it prints, and what it ends with."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from qlab.cases import Verdict
 from qlab.cli import main
 
 
@@ -83,6 +85,13 @@ def test_the_command_writes_json() -> None:
         {"id": "amp.layers5x3", "kind": "reference", "expected": 243.0, "got": 243.0, "word": "ok", "ok": True}
         | {"allowed": pytest.approx(2.43e-7), "closed_form": 243.0, "digest": ""}
     ]
+
+
+def test_a_number_that_json_does_not_have_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Verdict("a", "stat", 1.0, math.nan, 0.1, "missed", math.inf)
+    monkeypatch.setattr("qlab.cases.judge", lambda *_, **__: iter([odd]))
+    told = json.loads(run("--only", "mm1", "--json").output, parse_constant=pytest.fail)[0]
+    assert (told["got"], told["closed_form"], told["word"]) == (None, None, "missed")
 
 
 @pytest.mark.parametrize("content", ["{", {"cases": [stated(metric="Wz")]}, {"cases": [stated(group="x")]}])

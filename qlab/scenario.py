@@ -1,6 +1,6 @@
 """What happens in an experiment: one thing for every way of running it, with a small library of named ones."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from random import Random
@@ -117,7 +117,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         for name in ("arrivals", "faults"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            if not isinstance(given := getattr(self, name), Iterable):
+                raise TypeError(f"{name} is {given!r}: use a list, as in {name}=[…]")
+            object.__setattr__(self, name, tuple(given))
         object.__setattr__(self, "handlers", MappingProxyType(dict(self.handlers)))
         _check_parts(self)
         for name in ("workers", "batch"):

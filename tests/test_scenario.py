@@ -51,3 +51,10 @@ def test_what_a_scenario_is_made_of_is_its_own() -> None:
     assert scenario == Scenario("own", (Arrival(0.0, "a"),), {"a": Behaviour()}, policy=Policy())
     assert Scenario("poll", poll=2).poll == Poll(2.0)
     assert Scenario("work", workload=Workload(Poisson(1.0))).handlers == {}
+
+
+@pytest.mark.parametrize("field", ["arrivals", "faults"])
+@pytest.mark.parametrize("one", [Crash(at=3.0), 5, None])
+def test_one_where_a_list_belongs_is_refused_by_its_name(field: str, one: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{field} is .*: use a list, as in {field}="):
+        Scenario("one", **{field: one})

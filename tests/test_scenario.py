@@ -25,7 +25,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"handlers": {"a": Behaviour(error=KeyError("b"))}}, TypeError, "handlers['a'].error is KeyError('b'): use str"),
     ({"workers": 0}, ValueError, "workers is 0: use a number from 1"),
     ({"batch": 1.5}, ValueError, "batch is 1.5: use a number from 1"),
-    ({"poll": 0}, ValueError, "poll is 0 s: use a number of seconds above 0"),
+    ({"poll": 0}, ValueError, "poll is 0 s: use a number of seconds from 0.000001"),
     ({"poll": "1"}, TypeError, "poll is '1': use Poll or int or float or None"),
     ({"poll": True}, TypeError, "poll is True: use a number of seconds"),
     ({"faults": [Crash]}, TypeError, "faults[0] is <class 'qlab.faults.Crash'>: use Crash or Pause or LostReply"),

@@ -1,5 +1,6 @@
 """Scenarios of the bug catalogue: retry, forget and clear."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -145,7 +146,7 @@ def left_in_the_store(driver: Any) -> Any:
     if isinstance(driver, SqliteDriver):
         return driver.database.use(lambda connection: connection.execute("SELECT * FROM jobs").fetchall())
     there = driver._queues[QUEUE]  # noqa: SLF001
-    return [*there.rows, *there.uids, *there.failing, *there.retried, *chain(*vars(there.line).values())]
+    return [*chain(*(value for value in vars(there).values() if isinstance(value, Collection)))]
 
 
 @pytest.mark.scenario("B49")

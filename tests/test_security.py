@@ -37,6 +37,12 @@ RUNS_WHAT_IT_READS = {
 }
 
 
+TO_ITS_OWN_PROCESSES = {
+    "sweeps/processes.py": {"pickle", "multiprocessing"},  # over pipes, to and from processes that it has started
+    "sweeps/sweeping.py": {"pickle"},  # asks whether a function could go there
+}
+
+
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_nothing_that_is_read_is_run(file: Path) -> None:
     """No pickle, no eval, no shell: a store, a file or a socket can never make qlab run what stands in it."""
@@ -51,7 +57,8 @@ def test_nothing_that_is_read_is_run(file: Path) -> None:
             *([node.func.attr] if isinstance(node, ast.Call) and _owner(node) in ("os", "pd") else []),
         )
     }
-    assert words & RUNS_WHAT_IT_READS == set()
+    allowed = TO_ITS_OWN_PROCESSES.get(file.relative_to(PACKAGE).as_posix(), set())
+    assert words & RUNS_WHAT_IT_READS == allowed
     shells = [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "shell"]
     assert shells == []
 

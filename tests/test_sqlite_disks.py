@@ -52,7 +52,7 @@ def remote_to(servers: Servers, folder: Path) -> Driver:
 
 
 class SmallDisk:
-    """A disk of a few hundred kilobytes.
+    """A disk of a megabyte.
 
     Attributes:
         folder: Where it is.
@@ -73,7 +73,7 @@ class SmallDisk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=800k", "tmpfs") as folder:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1200k", "tmpfs") as folder:
         yield SmallDisk(folder)
 
 

@@ -92,6 +92,14 @@ def test_a_handler_of_ones_own_is_called_all_the_same() -> None:
     assert sorted(called) == list(range(1, 51))
 
 
+def test_who_listens_to_outcomes_hears_of_each() -> None:
+    heard: list[int] = []
+    with Queue("memory://", clock=SimulatedClock()) as queue:
+        queue.listen(lambda held, outcome: heard.append(outcome.job))
+        simulate(queue, poll=None, workload=Workload(Poisson(1.0), Exponential(0.5), jobs=50))
+    assert sorted(heard) == list(range(1, 51))
+
+
 def test_the_store_is_free_when_a_run_is_over() -> None:
     assert simulator.hurry is not None
     with MemoryDriver() as driver:

@@ -2,8 +2,8 @@
 
 For a workload without clients and failures, whose jobs have no handlers of their own, and workers that wake at once, on
 the memory driver. It does what feed, engine, steps and driver do, one after another, and leaves to them whatever is not
-as usual: a job that is another's by then, a worker that is paused, a turn that is somebody else's. With it or without,
-a trace is the same, byte for byte.
+as usual: a job that is another's by then, a worker that is paused, a turn that is somebody else's, an outcome that
+somebody listens to. With it or without, a trace is the same, byte for byte.
 """
 
 import heapq
@@ -54,7 +54,7 @@ def hurry(engine: Engine, feed: Feed) -> AbstractContextManager[object]:  # noqa
     pack, write, codes = ROW.pack, trace._rows.append, trace._codes
     for text in (*samplers, *(seat.name for seat in engine.seats)):
         trace._number(text)
-    takes_for, made = engine.service or feed._takes, tuple.__new__
+    takes_for, made, listeners = engine.service or feed._takes, tuple.__new__, engine._steps.listeners
 
     def arrive(moments: Iterator[float], serial: int) -> None:
         if turns:
@@ -78,7 +78,7 @@ def hurry(engine: Engine, feed: Feed) -> AbstractContextManager[object]:  # noqa
 
     def end(seat: Seat, serial: int) -> None:
         held = seat.held
-        if seat.planned != serial or held is None or seat.paused or seat.telling or seat.leaving or turns:
+        if seat.planned != serial or held is None or seat.paused or seat.telling or seat.leaving or turns or listeners:
             engine._end_step(seat, serial)
             return
         job, token, _, _ = held

@@ -43,7 +43,8 @@ class Usual(MemoryDriver):
 
 
 def usual(chosen: Scenario) -> Run:
-    return simulate(Usual(), chosen)
+    with Usual() as driver:
+        return simulate(driver, chosen)
 
 
 @pytest.mark.parametrize("faults", FAULTS)

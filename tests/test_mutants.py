@@ -42,7 +42,8 @@ class Seen(NamedTuple):
 
 def watch(driver: MemoryDriver, workload: Workload, workers: int, seed: int) -> Seen:
     rules = Policy(tries=None, retry_after=None)
-    run = simulate(driver, workload=workload, workers=workers, poll=None, seed=seed, policy=rules)
+    with driver:
+        run = simulate(driver, workload=workload, workers=workers, poll=None, seed=seed, policy=rules)
     seen: dict[Kind, dict[int | None, int]] = {Kind.DISPATCHED: {}, Kind.RESERVED: {}, Kind.COMPLETED: {}}
     for event in run.trace:
         if event.kind in seen:

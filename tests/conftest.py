@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -146,6 +147,8 @@ settings.register_profile("deep", print_blob=True, **_PROGRAMS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile("deep" if config.getoption("--deep") else "ci")
     config.stash[_tried], config.stash[_scenarios] = Tried(), set()
 

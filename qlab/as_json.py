@@ -136,7 +136,7 @@ def _fields(kind: type) -> dict[str, bool]:
             for field in fields(kind)
             if field.init
         }
-    return {name: name not in kind._field_defaults for name in kind._fields}  # type: ignore[attr-defined]
+    return {name: name not in kind._field_defaults for name in kind._fields}  # type: ignore[attr-defined]  # a NamedTuple
 
 
 def _raw(value: object, place: str) -> Any:

@@ -325,16 +325,16 @@ class MemoryLane:
         """Store a job that may be reserved from a moment on, whatever it says itself."""
         driver, queue = self._driver, self._queue
         with driver._lock:  # noqa: SLF001 - it is a part of the driver
-            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001
+            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001 - as above
             return there.push(new, now, available_at, queue)
 
     def reserve(self, now: int, retry_after: float | None) -> Reservation | None:
         """Reserve the job that has been claimable longest; the span is in seconds."""
         driver, queue = self._driver, self._queue
         deadline = NEVER if retry_after is None else now + _us_of(retry_after)
-        with driver._lock:  # noqa: SLF001
-            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001
-            held = there.take_one(now, deadline, driver._tokens, queue)  # noqa: SLF001
+        with driver._lock:  # noqa: SLF001 - as above
+            there = driver._queues.get(queue) or driver._queue(queue)  # noqa: SLF001 - as above
+            held = there.take_one(now, deadline, driver._tokens, queue)  # noqa: SLF001 - as above
             if held is None:
                 there.tokens = 0  # of jobs that are gone
             return held

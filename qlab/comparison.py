@@ -19,7 +19,7 @@ import pandas as pd
 
 from qlab import drivers, frames
 from qlab.clock import monotonic
-from qlab.contend import Arm, run_arm
+from qlab.contend.scanning import Arm, run_arm
 from qlab.driver import Driver
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import MissingRequirement, QlabError

@@ -34,7 +34,7 @@ class Crew:
     """Processes that are ready while the context is open, and gone when it closes.
 
     Args:
-        module: What each of them runs, such as `qlab.contender`.
+        module: What each of them runs, such as `qlab.contend.scan_worker`.
         setups: The first line of each, a JSON value.
 
     Attributes:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from qlab import benchmarks, peers
+from qlab import benchmarks
 from qlab.cli import main
+from qlab.peers import simulators
 from qlab.theory import waiting
 
 FIGURES = [(benchmark.name, figure.name) for benchmark in benchmarks.BENCHMARKS for figure in benchmark.figures]
@@ -46,7 +47,7 @@ def test_one_benchmark_may_be_chosen() -> None:
 
 
 def test_what_is_not_installed_is_skipped_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "simpy", lambda: None)
+    monkeypatch.setattr(simulators, "simpy", lambda: None)
     qlab, simpy, ratio = benchmarks.measure(["simulate"], jobs=100, runs=1).measured
     assert qlab.median is not None
     assert simpy.skipped == ratio.skipped == "SimPy is not installed: pip install simpy"
@@ -98,20 +99,20 @@ def test_a_report_is_a_table_in_a_notebook() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_peer_simulates_the_same_queue(seed: int) -> None:
-    run = peers.qlab(500, seed)
-    assert peers.raw_sqlite(500, seed) == pytest.approx(peers.waits(run), abs=1e-9)
-    on_sqlite = peers.qlab(500, seed, "sqlite:///:memory:")
+    run = simulators.qlab(500, seed)
+    assert simulators.raw_sqlite(500, seed) == pytest.approx(simulators.waits(run), abs=1e-9)
+    on_sqlite = simulators.qlab(500, seed, "sqlite:///:memory:")
     assert on_sqlite.trace == run.trace
-    if (simpy := peers.simpy()) is None:
+    if (simpy := simulators.simpy()) is None:
         reason = "SimPy is not installed (the extra peers)"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    assert peers.simpy_queue(simpy, 500, seed) == pytest.approx(peers.waits(run), abs=1e-6)
+    assert simulators.simpy_queue(simpy, 500, seed) == pytest.approx(simulators.waits(run), abs=1e-6)
 
 
 def test_the_queue_that_all_simulate_is_the_one_that_theory_knows() -> None:
     """Over ten runs of 2,000 jobs, within 15 %: the seeds are fixed, so it is passed always or never."""
     expected = waiting.MMc(3.2, 1.0, 4).wait
-    mean = sum(peers.raw_sqlite(2_000, seed) for seed in range(10)) / 10
+    mean = sum(simulators.raw_sqlite(2_000, seed) for seed in range(10)) / 10
     assert mean == pytest.approx(expected, rel=0.15)

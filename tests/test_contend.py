@@ -17,7 +17,7 @@ from conftest import only
 
 from qlab import crew, drivers
 from qlab.clock import monotonic, pause
-from qlab.contend import _trace, run_arm
+from qlab.contend.scanning import _trace, run_arm
 from qlab.crew import Crew
 from qlab.errors import DriverUnavailable, QlabError
 from qlab.library import Summary
@@ -287,7 +287,7 @@ def test_a_worker_that_cannot_get_ready_is_an_error(
 def test_an_arm_that_stands_still_is_an_error(
     address: str, folder: Path, handlers: Callable[[str], Handlers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qlab.contend._PATIENCE", 0.0)
+    monkeypatch.setattr("qlab.contend.scanning._PATIENCE", 0.0)
     mine = handlers("signal.pause()")
     policy = Policy(retry_after=3.0, backoff=())
     with pytest.raises(QlabError, match="no job was done for 3 s: 1 were until then"):
@@ -336,7 +336,7 @@ def test_workers_end_with_the_process_that_started_them(
     script = f"""if True:
         import sys
         sys.path.insert(0, {str(folder.parent)!r})
-        from qlab.contend import _trace, run_arm
+        from qlab.contend.scanning import _trace, run_arm
         run_arm({address!r}, workers=1, folder={str(folder)!r}, handlers={mine.address!r})
     """
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)

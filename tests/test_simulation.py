@@ -6,12 +6,13 @@ from itertools import pairwise
 import pytest
 from conftest import BY_ARRIVAL, IN_ORDER, only
 
-from qlab import Policy, Queue, SimulatedClock, cases, compare, drivers, peers, simulate
+from qlab import Policy, Queue, SimulatedClock, cases, compare, drivers, simulate
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.paced import PacedDriver
 from qlab.explanation import agreement
 from qlab.faults import Away
+from qlab.peers import simulators
 from qlab.scenario import NAMED, Arrival, Behaviour, Crash, Scenario, named
 from qlab.simulation import Run
 from qlab.simulation.bench import Bench
@@ -214,7 +215,7 @@ def test_a_driver_that_holds_jobs_back_is_asked_when_it_lets_one_go() -> None:
 SEVERAL = {
     "cases that are judged": lambda: list(cases.judge(cases.shipped().only("mm1"))),
     "a comparison": lambda: compare(["memory", "sqlite"], quick=True),
-    "a benchmark": lambda: [peers.qlab(1_000, seed) for seed in range(3)],
+    "a benchmark": lambda: [simulators.qlab(1_000, seed) for seed in range(3)],
 }
 
 

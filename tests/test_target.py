@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qlab import Queue, target
-from qlab.contend import run_arm
+from qlab.contend.scanning import run_arm
 from qlab.errors import DriverUnavailable, UnknownQueue
 
 SHOP = """

@@ -13,6 +13,7 @@ from qlab.as_json import classes
 from qlab.clock import SimulatedClock
 from qlab.cost import Cost
 from qlab.driver import Driver, Durability
+from qlab.measured import Measured
 from qlab.queue import Queue
 from qlab.saved import AnyPath
 from qlab.scenario import KINDS, Scenario
@@ -40,6 +41,7 @@ class Run:
         cost: What the store's verbs cost; None for nothing.
         record_polls: Whether a poll that found nothing is an event.
         queue: The queue, with its handlers; None for a run that was loaded.
+        measured: What was measured of a run in real time; None for a simulated one.
     """
 
     trace: Trace
@@ -55,6 +57,7 @@ class Run:
     cost: Cost | None = None
     record_polls: bool = True
     queue: Queue | None = field(default=None, repr=False, compare=False)
+    measured: Measured | None = None
 
     @property
     def digest(self) -> str:
@@ -104,6 +107,8 @@ class Run:
             raise TypeError(f"change is {change!r}: use a function of the simulation, or rules, as in {{'tries': 5}}")
         if not 0 <= at <= self.until:
             raise ValueError(f"at is {at!r}: the run goes from 0 to {self.until} s")
+        if self.measured is not None:
+            raise ValueError("a run in real time has one future only: branch a simulated one")
         if self.queue is None and (own := sorted(_own_names(self))):
             raise ValueError(f"the handlers of {', '.join(map(repr, own))} are not saved with a run: simulate it again")
         address = driver or ("memory://?order=arrival" if self.order == "arrival" else "memory://")
@@ -121,7 +126,8 @@ class Run:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let it travel to another process, as a file does: without the queue."""
-        return type(self), tuple(getattr(self, field.name) for field in fields(self) if field.name != "queue")
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple((values | {"queue": None}).values())
 
     def save(self, path: AnyPath) -> Path:
         """Write it as one file, which `load` reads: the whole file, or none. Handlers of your own are not in it.
@@ -152,7 +158,7 @@ class Run:
         return f"<Run of {self.scenario.name!r} (seed {self.scenario.seed}) on {self.description}: {self.trace!r}{how}>"
 
 
-_KINDS = {**KINDS, **classes(Durability, Cost)}
+_KINDS = {**KINDS, **classes(Durability, Cost, Measured)}
 _FACTS: saved_run.Fields = {
     "scenario": Scenario,
     "driver": str,
@@ -164,6 +170,7 @@ _FACTS: saved_run.Fields = {
     "planned_until": float,
     "cost": (Cost, NoneType),
     "record_polls": bool,
+    "measured": (Measured, NoneType),
 }
 
 

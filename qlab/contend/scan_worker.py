@@ -1,4 +1,4 @@
-"""One worker of an arm, as a process of its own: `python -m qlab.contender`, which `qlab.contend` starts.
+"""One worker of a scan, as a process of its own: `python -m qlab.contend.scan_worker`, which `scanning` starts.
 
 It works until nothing is left in the queue: no job that is ready, delayed or reserved. So it never leaves while another
 may still dispatch, or may die and leave its job to whoever comes next. What it does it tells as it does it.

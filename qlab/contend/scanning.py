@@ -126,7 +126,7 @@ def run_arm(
         _check_store(arm)
         _function(handlers)(arm)
         setup = {"url": arm.driver.url, "queue": arm.name, "policy": asdict(policy), "handlers": handlers, "poll": POLL}
-        crew = Crew("qlab.contender", [setup | {"worker": f"worker {i + 1}"} for i in range(workers)])
+        crew = Crew("qlab.contend.scan_worker", [setup | {"worker": f"worker {i + 1}"} for i in range(workers)])
         tally = _Tally(workers)
         try:
             with crew:
@@ -169,7 +169,7 @@ class _Tally:
         return (self.last_done or self.began) - self.began
 
     def add(self, worker: int, message: Message) -> None:
-        """Take in a message of `qlab.contender`."""
+        """Take in a message of `qlab.contend.scan_worker`."""
         match message:
             case ["event", moment, at, kind, *fields]:
                 self._add_event(worker, moment, Event(at, Kind(kind), *fields))

@@ -1,22 +1,20 @@
-"""How fast this qlab is here, as ratios: to others that do the same, and to itself with less to do."""
+"""How fast qlab is on this machine, as ratios: of each, two things are measured in turn, in one run."""
 
-import gc
 import json
 import os
 import platform
 import sqlite3
 import statistics
-import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from qlab import __version__, frames, peers
-from qlab.clock import monotonic
+from qlab import __version__
+from qlab.benchmarks import simulating
+from qlab.benchmarks.figures import Benchmark, Values
 from qlab.show import table_html
-from qlab.trace import CODES, Kind, Trace
 
 JOBS = 100_000
 """How many jobs the benchmarks are meant for."""
@@ -24,39 +22,8 @@ JOBS = 100_000
 RUNS = 5
 """How often each is measured, unless it is said otherwise."""
 
-Values = dict[str, float]
-
-
-class Figure(NamedTuple):
-    """One number of a benchmark.
-
-    Attributes:
-        name: What it is.
-        unit: Its unit; empty for a ratio.
-        aim: What it should be, in words; empty for one that only explains another.
-    """
-
-    name: str
-    unit: str = ""
-    aim: str = ""
-
-
-class Benchmark(NamedTuple):
-    """Something that is measured.
-
-    Attributes:
-        name: What it is called.
-        about: What is done, in a sentence.
-        figures: Its numbers.
-        run: Measures it once with so many jobs, whichever run it is: a value for each figure that it could measure.
-        missing: Says why some of its figures cannot be measured here; empty where they can.
-    """
-
-    name: str
-    about: str
-    figures: tuple[Figure, ...]
-    run: Callable[[int, int], Values]
-    missing: Callable[[], str] = lambda: ""
+BENCHMARKS: tuple[Benchmark, ...] = (*simulating.BENCHMARKS,)
+"""What `qlab bench` measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,103 +136,7 @@ def _summed(benchmark: Benchmark, values: list[Values]) -> Iterator[Measured]:
             yield Measured(benchmark.name, figure.name, figure.unit, None, None, None, (), figure.aim, skipped)
 
 
-# -- what is measured --
-
-
-def _simulate(jobs: int, run: int) -> Values:
-    """M/M/4 here and with SimPy, with the same arrivals and services."""
-    ours, simpy = _seconds(peers.qlab, jobs, run), peers.simpy()
-    if simpy is None:
-        return {"qlab": jobs / ours}
-    theirs = _seconds(peers.simpy_queue, simpy, jobs, run)
-    return {"qlab": jobs / ours, "SimPy": jobs / theirs, "qlab / SimPy": theirs / ours}
-
-
-def _growth(jobs: int, run: int) -> Values:
-    """What one job of M/M/4 costs in runs of ten and a hundred times as many jobs."""
-    sizes = {"few": jobs // 10, "many": jobs, "very many": jobs * 10}
-    took = {name: _seconds(peers.qlab, size, run) / size * 1e6 for name, size in sizes.items()}
-    return took | {"very many / few": took["very many"] / took["few"]}
-
-
-def _sqlite(jobs: int, run: int) -> Values:
-    """M/M/4 on SQLite in memory here, and with the statements alone."""
-    jobs = max(jobs // 5, 1)
-    raw = _seconds(peers.raw_sqlite, jobs, run)
-    ours = _seconds(peers.qlab, jobs, run, "sqlite:///:memory:")
-    return {"qlab": jobs / ours, "sqlite3": jobs / raw, "qlab / sqlite3": raw / ours}
-
-
-def _trace(jobs: int, run: int) -> Values:
-    """A trace of ten times as many events as jobs: recorded, kept, made a DataFrame."""
-    count, code, trace = jobs * 10, CODES[Kind.RESERVED], Trace()
-    workers = [f"worker {number}" for number in range(1, 5)]
-    began = monotonic()
-    for i in range(count):
-        trace.record_us(i, code, i, "job", 1, workers[i & 3], i, i + 90_000_000)
-    recorded = monotonic() - began
-    frame = _seconds(frames.events, trace)
-    values = {"recording": recorded / count * 1e6, "DataFrame": frame}
-    return values if run else values | {"memory": _megabytes(trace)}
-
-
-def _megabytes(trace: Trace) -> float:
-    """Tell what a trace takes, by making another of the same events."""
-    events = iter(trace)
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        other = Trace(events)
-        len(other.columns()[1])
-        return (tracemalloc.get_traced_memory()[0] - before) / 1e6
-    finally:
-        tracemalloc.stop()
-
-
-BENCHMARKS: tuple[Benchmark, ...] = (
-    Benchmark(
-        "simulate",
-        "M/M/4 on the memory driver, with its trace, and the same with SimPy",
-        (Figure("qlab", "jobs/s"), Figure("SimPy", "jobs/s"), Figure("qlab / SimPy", "", "at least 1")),
-        _simulate,
-        lambda: "SimPy is not installed: pip install simpy",
-    ),
-    Benchmark(
-        "growth",
-        "the same with a tenth of the jobs, with all, with ten times as many",
-        (
-            Figure("few", "µs a job"), Figure("many", "µs a job"), Figure("very many", "µs a job"),
-            Figure("very many / few", "", "about 1"),
-        ),
-        _growth,
-    ),
-    Benchmark(
-        "sqlite",
-        "M/M/4 on SQLite in memory, a fifth of the jobs, and the same statements without qlab",
-        (Figure("qlab", "jobs/s"), Figure("sqlite3", "jobs/s"), Figure("qlab / sqlite3", "", "at least 0.5")),
-        _sqlite,
-    ),
-    Benchmark(
-        "trace",
-        "a trace of ten times as many events as jobs",
-        (
-            Figure("recording", "µs an event"), Figure("memory", "MB", "at most 60"),
-            Figure("DataFrame", "s", "at most 0.2"),
-        ),
-        _trace,
-    ),
-)  # fmt: skip
-"""What `qlab bench` measures."""
-
-
 # -- small things --
-
-
-def _seconds(act: Callable[..., object], *args: object) -> float:
-    gc.collect()
-    began = monotonic()
-    act(*args)
-    return monotonic() - began
 
 
 def _plain(value: float | None) -> str:

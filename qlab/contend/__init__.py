@@ -1,0 +1,24 @@
+"""Real workers in real time: processes that start together on one store, and what they reached."""
+
+from dataclasses import dataclass, field
+
+from qlab.simulation import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """What real workers reached on each arm: stores and numbers of workers, in one session on one machine.
+
+    Attributes:
+        runs: Each repeat of each arm with each number of workers, in the order in which they ran; each has `measured`.
+        skipped: What was left out, with the reason.
+        machine: Versions and settings, by name.
+        interrupted: Whether somebody ended it before its end.
+        elapsed: How long all of it took, in seconds.
+    """
+
+    runs: tuple[Run, ...]
+    skipped: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    elapsed: float = 0.0

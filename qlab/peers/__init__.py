@@ -1,0 +1,1 @@
+"""The same work in other hands: what qlab is measured against, by `qlab bench` and `qlab contention --peers`."""

@@ -13,6 +13,7 @@ import click
 from qlab import __version__
 from qlab.commands.bench import bench
 from qlab.commands.calibrate import calibrate
+from qlab.commands.course import course
 from qlab.commands.doctor import doctor
 from qlab.commands.explore import explore
 from qlab.commands.failed import failed, forget, retry
@@ -159,6 +160,7 @@ def _word(value: object) -> str:
 
 main.add_command(bench)
 main.add_command(calibrate)
+main.add_command(course)
 
 # -- queues --
 

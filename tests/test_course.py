@@ -1,0 +1,115 @@
+"""The course: its checks, its exercises, its command."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from click.testing import CliRunner
+
+from qlab.cli import main
+from qlab.course import check
+from qlab.course.exercises import exercises, gap, opened, read, solved
+
+SOLUTION = """def longest(waits):
+    kept = [wait for wait in waits if wait]  # solution
+    return max(kept)  # solution
+
+
+answer = longest([1, 3])  # solution
+other = 7"""
+GAPS = """def longest(waits):
+    ...  # your answer
+
+
+answer = ...  # your answer
+other = 7"""
+
+
+def notebook(solution: str = SOLUTION, *, tried: str = "") -> Any:
+    folded = f"<details>\n<summary><b>Solution</b></summary>\n\n```python\n{solution}\n```\n\n</details>"
+    return nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell(tried, id="try-waits"),
+            nbformat.v4.new_markdown_cell(folded, id="solution-waits"),
+        ]
+    )
+
+
+# -- checks --
+
+
+def test_an_answer_is_right_where_all_of_it_is() -> None:
+    checked = check((lambda: 3 == 3, "one"), (lambda: [1], "two"))
+    assert (checked.passed, repr(checked)) == (True, "✓ Right.")
+
+
+def test_the_first_thing_that_is_not_right_yet_gives_its_hint() -> None:
+    checked = check((lambda: True, "one"), (lambda: 0, "look at <b>"), (lambda: False, "three"))
+    assert (checked.passed, repr(checked)) == (False, "✗ Not yet. Hint: look at <b>")
+    assert "look at &lt;b&gt;" in checked._repr_html_()
+
+
+@pytest.mark.parametrize("answer", [..., None, "three"], ids=["open", "none", "text"])
+def test_whatever_an_answer_raises_is_not_right_yet(answer: Any) -> None:
+    checked = check((lambda: abs(answer - 3) < 1, "subtract"))
+    assert not checked.passed
+    assert "TypeError" in checked.says
+    assert checked.says.endswith("Hint: subtract")
+
+
+def test_a_gap_that_is_returned_is_not_an_answer() -> None:
+    assert not check((lambda: ..., "fill it")).passed
+
+
+def test_an_answer_is_asked_for_once() -> None:
+    asked: list[int] = []
+    check((lambda: asked.append(1) or True, "no"))  # type: ignore[func-returns-value]
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("wrong", [(), (True,), ((True, "hint"),), ((lambda: True,),), ((lambda: True, 3),)])
+def test_what_is_no_check_is_refused(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="lambda: answer == 3"):
+        check(*wrong)
+
+
+# -- exercises --
+
+
+def test_an_exercise_has_a_gap_where_the_answer_was() -> None:
+    assert gap(SOLUTION) == GAPS
+    assert opened(notebook()).cells[0].source == GAPS
+
+
+def test_a_solved_exercise_is_its_solution_without_the_marks() -> None:
+    assert solved(notebook(tried=GAPS)).cells[0].source == SOLUTION.replace("  # solution", "")
+
+
+@pytest.mark.parametrize("solution", ["", "answer = 3"])
+def test_an_exercise_without_a_solution_is_named(solution: str) -> None:
+    with pytest.raises(ValueError, match="the exercise 'try-waits'"):
+        list(exercises(notebook(solution)))
+
+
+# -- the command --
+
+
+def test_the_command_makes_exercises_anew_and_solves_them(tmp_path: Path) -> None:
+    path = tmp_path / "01_a.ipynb"
+    nbformat.write(notebook(), path)
+    assert CliRunner().invoke(main, ["course", "--exercises", str(tmp_path)]).output == "01_a.ipynb: made anew\n"
+    assert read(path).cells[0].source == GAPS
+    assert CliRunner().invoke(main, ["course", "--exercises", str(tmp_path)]).output == "01_a.ipynb: as it was\n"
+    done = CliRunner().invoke(main, ["course", "--solved", str(tmp_path / "solved")])
+    assert done.exit_code == 0, done.output
+    assert all("# your answer" not in file.read_text(encoding="utf-8") for file in (tmp_path / "solved").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "way"), [([], "--exercises"), (["--exercises", "nowhere"], "no notebook in nowhere")]
+)
+def test_the_command_says_what_it_needs(words: list[str], way: str) -> None:
+    done = CliRunner().invoke(main, ["course", *words])
+    assert done.exit_code != 0
+    assert way in done.output

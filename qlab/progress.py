@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from qlab.clock import monotonic
 
 _SOON = 1.0  # seconds without a bar
+_OFTEN = 0.25  # seconds between two drawings: a notebook's page draws each
 
 
 class Bar(Protocol):
@@ -37,13 +38,14 @@ class _Tqdm:
 
     def __init__(self, disabled: bool | None) -> None:
         self._disabled = disabled
-        self._began = monotonic()
+        self._next = monotonic() + _SOON
         self._bar: Any = None
 
     def show(self, share: float) -> None:
         """Show what share is over, and how long it may still take."""
-        if self._bar is None and monotonic() - self._began < _SOON:
+        if monotonic() < self._next:
             return
+        self._next = monotonic() + _OFTEN
         if self._bar is None:
             from tqdm import tqdm  # noqa: PLC0415 - what is over in a second needs none
 

@@ -19,6 +19,8 @@ from qlab.clock import monotonic, pause
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SOON = 60.0
+SLOW = 120.0  # seconds that a whole notebook may take on a busy machine
+FIRST = "01_dispatch_and_step.ipynb"
 """Seconds within which what must happen has happened: a deadline, not a measurement."""
 SETTINGS = (
     "JUPYTER_CONFIG_DIR",
@@ -147,8 +149,13 @@ def execute(page: Any, command: str, arguments: str = "{}") -> None:
 
 
 @pytest.mark.parametrize("name", [path.name for path in handout.notebooks()])
-def test_a_learner_runs_all_cells_and_can_read_them_in_both_themes(name: str, opened: Open, folder: Path) -> None:
+def test_a_learner_runs_all_cells_and_can_read_them_in_both_themes(
+    name: str, opened: Open, folder: Path, deep: bool
+) -> None:
+    if name != FIRST and not deep:
+        pytest.skip("one notebook in a browser stands for all, which run without one: pytest --deep")
     page = opened(name)
+    page.set_default_timeout(SLOW * 1000)
     execute(page, "notebook:run-all-cells")
     execute(page, "docmanager:save")
     outputs = [

@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -209,36 +210,14 @@ def test_it_can_be_run_again_from_top_to_bottom(path: Path, run: Run, deep: bool
     run(notebook)
 
 
+@every
+def test_its_text_says_what_its_cells_show(path: Path, opened_without_a_server: Callable[[Path], NotebookNode]) -> None:
+    import_module(f"told.n{path.stem}").told(results(opened_without_a_server(path)))
+
+
 # -- the first one --
 
 FIRST = FOLDER / "01_dispatch_and_step.ipynb"
-
-
-def test_the_first_notebook_tells_what_its_text_says(
-    opened_without_a_server: Callable[[Path], NotebookNode],
-) -> None:
-    shown = results(opened_without_a_server(FIRST))
-    assert shown["dispatched-counts"] == "Counts(ready=3, delayed=1, reserved=0, failed=0)"
-    assert shown["reserve"] == "Counts(ready=2, delayed=1, reserved=1, failed=0)"
-    steps = ("finish", "step-mail", "step-label", "step-idle", "advance")
-    assert [shown[id].split("(")[0] for id in steps] == ["Completed", "Retrying", "Retrying", "Idle", "Retrying"]
-    assert re.findall(r"(\w+)\(job=(\d)", shown["drain"]) == [
-        ("Retrying", "3"),
-        ("Completed", "4"),
-        ("Completed", "2"),
-        ("Failed", "3"),
-    ]
-    assert shown["failed-counts"] == "Counts(ready=0, delayed=0, reserved=0, failed=1)"
-    assert "id=5, name='print_label'" in shown["retry"]
-    assert "attempts=0" in shown["retry"]
-    assert "Completed(job=5" in shown["after-retry"]
-    assert shown["same"] == "True"
-    assert re.findall(r"\((\d), '(\w+)', '(\w+)'\)", shown["states"]) == [
-        ("1", "pack", "done"),
-        ("2", "mail", "delayed"),
-        ("3", "print_label", "delayed"),
-        ("4", "pack", "done"),
-    ]
 
 
 def test_the_solutions_of_the_first_notebook_are_as_its_text_says(run: Run) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
-from redis import Redis
+from redis import AuthenticationError, Redis
 
 from qlab.clock import monotonic, pause
 from qlab.errors import DriverUnavailable, MissingRequirement
@@ -28,6 +30,7 @@ if sys.platform == "win32":
 
 from qlab.drivers import server as module
 from qlab.drivers import watchdog
+from qlab.drivers.access import Access
 from qlab.drivers.server import EmbeddedServer
 
 if TYPE_CHECKING:
@@ -626,6 +629,60 @@ def test_a_folder_has_one_server(base: Path) -> None:
     with _any(folder=base / "shared") as server:
         with pytest.raises(DriverUnavailable, match="another server uses the folder"):
             _any(folder=base / "shared")
+        assert _redis(server, "PING")
+    shutil.rmtree(base / "shared")
+
+
+def test_a_port_is_of_this_machine_alone_and_asks_for_the_password(options: dict[str, Any]) -> None:
+    with EmbeddedServer(tcp=True, **options) as server:
+        assert len(_tcp_sockets(server.pid)) == 1
+        assert _redis(server, "CONFIG", "GET", "bind") == {"bind": "127.0.0.1"}
+        password = urlsplit(server.tcp_url).password
+        assert password
+        for url in (server.url, server.tcp_url):
+            with Redis.from_url(url) as client:
+                assert client.execute_command("INFO", "server")["process_id"] == server.pid
+            for other in ("", ":wrong@"):
+                with pytest.raises(AuthenticationError), Redis.from_url(url.replace(f":{password}@", other)) as client:
+                    client.ping()
+        assert password not in repr(server)
+        assert password not in _ps("command", server.pid) + _ps("command", _parent(server.pid))
+        assert {path.stat().st_mode & 0o077 for path in server.folder.rglob("*")} == {0}
+
+
+def test_a_port_stays_the_same_over_a_restart() -> None:
+    with _any(tcp=True, persistence="always") as server:
+        with Redis.from_url(server.tcp_url, decode_responses=True) as client:
+            client.execute_command("SET", "key", "value")
+        server.kill()
+        server.restart()
+        with Redis.from_url(server.tcp_url, decode_responses=True) as client:
+            assert client.execute_command("GET", "key") == "value"
+
+
+def test_a_port_that_somebody_takes_first_is_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    took: list[int] = []
+    take_port = Access.take_port
+    with contextlib.ExitStack() as others:
+
+        def take_port_second(access: Access) -> None:
+            take_port(access)
+            if not took:
+                others.enter_context(socket.create_server(("127.0.0.1", access.port)))
+            took.append(access.port)
+
+        monkeypatch.setattr(Access, "take_port", take_port_second)
+        with _any(tcp=True) as server:
+            assert len(took) == 2
+            assert str(took[1]) in server.tcp_url
+            assert server.answers()
+
+
+def test_a_folder_of_another_server_keeps_its_password(base: Path) -> None:
+    with _any(folder=base / "shared", tcp=True) as server:
+        with pytest.raises(DriverUnavailable, match="another server uses the folder"):
+            _any(folder=base / "shared", tcp=True)
+        server.restart()
         assert _redis(server, "PING")
     shutil.rmtree(base / "shared")
 

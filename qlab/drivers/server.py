@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,9 +16,9 @@ import threading
 import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self, cast
-from urllib.parse import quote
 
 from qlab.clock import monotonic, pause
+from qlab.drivers.access import SOCKET, Access
 from qlab.errors import DriverUnavailable, MissingRequirement
 
 if TYPE_CHECKING:
@@ -34,13 +33,13 @@ PERSISTENCE = {
 
 _START_DEADLINE = 30.0  # seconds
 _END_DEADLINE = 20.0  # seconds; the watchdog gives the server five of them
-_SOCKET = "server.sock"
+_PORTS = 5  # tries: between looking for a free port and using it, another process may take it
 _LONGEST_SOCKET_PATH = 100  # bytes; Linux takes 107, macOS 103
 _WAYS_OUT = "install redis-server or valkey-server, or use redis://… or sqlite:///…"
 
 
 class EmbeddedServer:
-    """A Redis or Valkey of one's own: a Unix socket in a private folder, and no TCP port.
+    """A Redis or Valkey of one's own: a Unix socket in a private folder, and no TCP port unless one is asked for.
 
     It ends with `close`, with this object, and with the process, however that dies. A forked child may use the server,
     but never ends it.
@@ -52,11 +51,13 @@ class EmbeddedServer:
         binary: The program to run, instead of looking for one.
         folder: Where socket, log and data go; made if it is not there, and kept. By default a fresh folder of mode
             0700, which is removed at the end.
+        tcp: Whether it also listens on a port of 127.0.0.1; it then asks for a random password.
 
     Attributes:
         socket: The path of the Unix socket.
         folder: The path of the folder.
         url: The socket as clients take it, `unix://…`.
+        tcp_url: The port as clients take it, `redis://…`, empty where there is none; both then hold the password.
         persistence: As it was given.
         pid: The number of the server's process.
         name: What runs there, `"Redis"` or `"Valkey"`, as it says itself.
@@ -71,6 +72,7 @@ class EmbeddedServer:
     pid: int = 0
     name: str = ""
     version: str = ""
+    tcp_url: str = ""
 
     def __init__(
         self,
@@ -79,26 +81,31 @@ class EmbeddedServer:
         *,
         binary: str | os.PathLike[str] | None = None,
         folder: str | os.PathLike[str] | None = None,
+        tcp: bool = False,
     ) -> None:
         if server is not None and server not in SERVERS:
             raise ValueError(f"server is {server!r}: use {_either(SERVERS)}, or leave it out")
         if persistence not in PERSISTENCE:
             raise ValueError(f"persistence is {persistence!r}: use {_either(PERSISTENCE)}")
         self.folder = _fresh_folder() if folder is None else _given_folder(folder)
-        self.socket = str(self.folder / _SOCKET)
-        self.url = f"unix://{quote(self.socket)}"
+        self._access = Access(self.folder, tcp=tcp)
+        self.socket, self.url = self._access.socket, self._access.url
         self.persistence = persistence
         program = _find(server) if binary is None else _program(binary)
-        command = [program, *_settings(self.folder), *PERSISTENCE[persistence]]
-        self._watchdog = _Watchdog(self.folder, command, fresh=folder is None)
+        command = [program, *self._access.settings(), *_settings(self.folder), *PERSISTENCE[persistence]]
+        self._watchdog = _Watchdog(self.folder, command, self._access, fresh=folder is None)
         # This covers the end of the process, too, where atexit would keep an object alive that nobody holds any more.
         weakref.finalize(self, self._watchdog.end)
         try:
             self._watchdog.start()
-            self.restart()
+            if tcp:
+                self._start_on_a_port()
+            else:
+                self.restart()
         except BaseException:
             self.close()
             raise
+        self.tcp_url = self._access.tcp_url
 
     def restart(self) -> None:
         """Start the server again in the same place, after ending it in good order if it runs.
@@ -111,7 +118,7 @@ class EmbeddedServer:
             raise DriverUnavailable(f"the embedded server cannot be started: {detail}")
         self.pid = int(detail)
         self._wait_until_it_answers()
-        self.name, self.version = _identity(_call(self.socket, "INFO server"))
+        self.name, self.version = _identity(self._access.call("INFO server"))
 
     def kill(self) -> None:
         """Kill the server, as a crash would, and wait until it is gone; `restart` brings it back.
@@ -123,7 +130,7 @@ class EmbeddedServer:
 
     def answers(self) -> bool:
         """Tell whether the server answers now."""
-        return _answers(self.socket)
+        return self._access.answers()
 
     def close(self) -> None:
         """End the server and remove a fresh folder; does nothing the second time, or in a forked child."""
@@ -137,11 +144,24 @@ class EmbeddedServer:
 
     def __repr__(self) -> str:
         state = "closed" if self._watchdog.closed else f"pid {self.pid}"
-        return f"<EmbeddedServer {self.name} {self.version}, persistence={self.persistence}, {self.url}, {state}>"
+        where = f"unix://{self.socket}"  # without its password
+        return f"<EmbeddedServer {self.name} {self.version}, persistence={self.persistence}, {where}, {state}>"
+
+    def _start_on_a_port(self) -> None:
+        if self._watchdog.ask("state").startswith("failed"):  # The folder is not made, or another server's.
+            return self.restart()
+        for left in reversed(range(_PORTS)):
+            self._access.take_port()
+            try:
+                return self.restart()
+            except DriverUnavailable as error:
+                if not left or "already in use" not in str(error):
+                    raise
+        return None
 
     def _wait_until_it_answers(self) -> None:
         deadline = monotonic() + _START_DEADLINE
-        while not _answers(self.socket):
+        while not self._access.answers():
             state = self._watchdog.ask("state")
             if state != "running":
                 raise DriverUnavailable(f"the embedded server {state} at its start; {self._log()}")
@@ -160,12 +180,13 @@ class EmbeddedServer:
 class _Watchdog:
     """This process's end of the pipes to `watchdog.py`."""
 
-    def __init__(self, folder: Path, command: list[str], *, fresh: bool) -> None:
+    def __init__(self, folder: Path, command: list[str], access: Access, *, fresh: bool) -> None:
         script = str(Path(__file__).with_name("watchdog.py"))
         kind = "fresh" if fresh else "kept"
         self.closed = False
         self._command = [sys.executable or "python3", "-I", "-S", script, str(folder), kind, *command]
         self._folder = folder
+        self._access = access
         self._fresh = fresh
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
@@ -223,7 +244,7 @@ class _Watchdog:
     def _do_its_duty(self) -> None:
         # It was killed itself. The server is asked through its socket, for its number may be a stranger's by now.
         with contextlib.suppress(OSError):
-            _call(str(self._folder / _SOCKET), "SHUTDOWN NOSAVE")
+            self._access.call("SHUTDOWN NOSAVE")
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def let_go(self) -> None:
@@ -268,7 +289,7 @@ def _given_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def _fits(folder: Path) -> bool:
-    return len(os.fsencode(folder / _SOCKET)) <= _LONGEST_SOCKET_PATH
+    return len(os.fsencode(folder / SOCKET)) <= _LONGEST_SOCKET_PATH
 
 
 def _find(server: str | None) -> str:
@@ -296,16 +317,7 @@ def _program(path: str | os.PathLike[str]) -> str:
 
 
 def _settings(folder: Path) -> list[str]:
-    access = ["--port", "0", "--unixsocket", str(folder / _SOCKET), "--unixsocketperm", "700"]
-    files = ["--dir", str(folder), "--logfile", "", "--save", ""]
-    return [*access, *files, "--protected-mode", "yes", "--daemonize", "no"]
-
-
-def _answers(path: str) -> bool:
-    try:
-        return _call(path, "PING").startswith("+PONG")
-    except OSError:
-        return False
+    return ["--dir", str(folder), "--logfile", "", "--save", "", "--daemonize", "no"]
 
 
 def _identity(info: str) -> tuple[str, str]:
@@ -313,17 +325,6 @@ def _identity(info: str) -> tuple[str, str]:
     if fields.get("server_name") == "valkey":  # It also names the Redis that it is like.
         return "Valkey", fields["valkey_version"]
     return "Redis", fields["redis_version"]
-
-
-def _call(path: str, command: str) -> str:
-    """Send one command and read its answer, so that a server can be asked without a client library."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(1.0)  # second
-        connection.connect(path)
-        connection.sendall(f"{command}\r\n".encode())
-        with connection.makefile("rb") as stream:
-            head = stream.readline()
-            return (stream.read(int(head[1:])) if head.startswith(b"$") else head).decode()
 
 
 def _either(choices: Iterable[str]) -> str:

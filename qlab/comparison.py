@@ -2,34 +2,30 @@
 
 import os
 import platform
-import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, product
 from pathlib import Path
 from random import Random
-from typing import Self
-from urllib.parse import quote
 
 import pandas as pd
 
-from qlab import drivers, frames
+from qlab import frames
 from qlab.clock import monotonic
+from qlab.contend.arms import Arm as Contended
+from qlab.contend.arms import arm as arm_of
 from qlab.contend.scanning import Arm, run_arm
-from qlab.driver import Driver
-from qlab.drivers.server import EmbeddedServer
-from qlab.errors import MissingRequirement, QlabError
+from qlab.contend.stores import Stores
+from qlab.errors import MissingRequirement
 from qlab.escape import html
 from qlab.explanation import Agreement, agreement
 from qlab.library import DEFAULT_LIMIT, default_folder, python_files
-from qlab.log import log
 from qlab.scenario import Scenario, named
 from qlab.simulation import Run, simulate
-from qlab.tokens import Tokens
 from qlab.trace import Kind
 from qlab.whole import is_whole
 
@@ -180,96 +176,46 @@ def compare(
     files = len(python_files(library, limit))
     scenario = named("all_kinds", seed=seed)
     began = monotonic()
-    with _Stores(redis) as stores:
-        there, skipped = stores.usable(wanted, asked=driver_names is not None)
+    places = {name: _store(name, redis) for name in wanted}
+    with Stores(places.values()) as stores:
+        skipped = _usable(stores, places, asked=driver_names is not None)
+        there = [name for name in wanted if name not in skipped]
         runs: list[Run] = []
         for i, name in enumerate(there):
             tell(_SIMULATED_PART * i / len(there), f"simulating {name}")
-            with stores.open(name, "simulated") as driver:
-                runs.append(simulate(driver, scenario, name="simulated").whole())
+            with stores.store(places[name], "simulated") as store:
+                runs.append(simulate(store.driver, scenario, name="simulated").whole())
         if driver_names is None and "redis_list" in there:
             skipped["redis_list in real time"] = "one Redis layout is timed, unless --driver names both"
         timed = [name for name in there if driver_names is not None or name != "redis_list"]
-        arms = _arms(stores, timed, counts, library, limit, files, 1 if quick else REPEATS, seed, tell)
+        chosen = {name: places[name] for name in timed}
+        arms = _arms(stores, chosen, counts, library, limit, files, 1 if quick else REPEATS, seed, tell)
     tell(1.0, "done")
     agreements = tuple(agreement(runs[0], run) for run in runs[1:])
     return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, _machine(), monotonic() - began)
 
 
-class _Stores:
-    """Where the drivers' jobs go: a private folder, and one server that all Redis arms share."""
+def _store(name: str, redis: str | None) -> Contended:
+    """Tell where a driver's jobs go: on Redis to a given server, else to a private one that is as durable as SQLite."""
+    if redis is None or not name.startswith("redis"):
+        return arm_of(name)
+    base, _, options = redis.partition("?")
+    kept = [option for option in options.split("&") if option and not option.startswith("layout=")]
+    layout = f"layout={name.removeprefix('redis_')}"
+    return arm_of(f"{base}?{'&'.join([*kept, layout])}")
 
-    def __init__(self, redis: str | None) -> None:
-        self._redis = redis
-        self._server: EmbeddedServer | None = None
-        self._prefix = f"qlab-compare-{Tokens().next()[:12]}"
-        self._used: list[tuple[str, str]] = []
 
-    def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="qlab-compare-"))
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            if self._redis is not None:
-                self._remove()
-        except QlabError as problem:
-            log.warning("keys that start with %s may be left on the server: %s", self._prefix, problem)
-        finally:
-            try:
-                if self._server is not None:
-                    self._server.close()
-            finally:
-                shutil.rmtree(self._folder, ignore_errors=True)
-
-    def usable(self, names: Sequence[str], *, asked: bool) -> tuple[list[str], dict[str, str]]:
-        """Drop the Redis drivers where there is no server, unless they were asked for."""
-        if self._redis is not None or not any(name.startswith("redis") for name in names):
-            return list(names), {}
-        try:
-            drivers.require_redis()
-            self._server = EmbeddedServer(persistence="everysec")
-        except MissingRequirement as problem:
-            if asked:
-                raise
-            there = [name for name in names if not name.startswith("redis")]
-            return there, {name: str(problem) for name in names if name not in there}
-        return list(names), {}
-
-    def address(self, name: str, purpose: str) -> str:
-        """Tell the address of a driver's store for a purpose; on Redis each purpose is a queue of its own."""
-        if name == "memory":
-            return "memory://"
-        if name == "sqlite":
-            return f"sqlite:///{quote(str(self._folder))}/{purpose}.db"
-        base, _, options = (self._redis or (self._server.url if self._server else "")).partition("?")
-        kept = [part for part in options.split("&") if part.startswith(("db=", "ssl_", "reply_wait="))]
-        folder = quote(quote(str(self._folder)))
-        own = [f"layout={name.removeprefix('redis_')}", f"prefix={self._prefix}-{name}"]
-        return f"{base}?{'&'.join([*kept, *own])}&failed_jobs=sqlite:///{folder}/failed-{name}-{purpose}.db"
-
-    def open(self, name: str, purpose: str) -> Driver:
-        """Open a driver on its store for a purpose."""
-        return drivers.open(self.note(name, purpose))
-
-    def note(self, name: str, purpose: str) -> str:
-        """Tell the address, and remember what is to be removed from a server that is not ours."""
-        self._used.append((name, purpose))
-        return self.address(name, purpose)
-
-    def _remove(self) -> None:
-        from qlab.drivers.redis_store import RedisStore  # noqa: PLC0415 - the library redis may not be there
-
-        for name, purpose in self._used:
-            if name.startswith("redis"):
-                with drivers.open(self.address(name, purpose)) as driver:
-                    if isinstance(driver, RedisStore):
-                        driver.delete(purpose)
+def _usable(stores: Stores, wanted: Mapping[str, Contended], *, asked: bool) -> dict[str, str]:
+    """Tell which drivers can have no store here, with the reason; none may, where they were asked for."""
+    skipped = {name: why for name, arm in wanted.items() if (why := stores.missing(arm))}
+    if asked and skipped:
+        raise MissingRequirement(next(iter(skipped.values())))
+    return skipped
 
 
 def _arms(
-    stores: _Stores,
-    names: Sequence[str],
+    stores: Stores,
+    places: Mapping[str, Contended],
     counts: Sequence[int],
     folder: Path,
     limit: int,
@@ -279,7 +225,7 @@ def _arms(
     progress: Progress,
 ) -> tuple[Arm, ...]:
     """Run every arm, in an order of chance, so that a machine that warms up or slows down favours none."""
-    real = [name for name in ("sqlite", "redis_zset", "redis_list") if name in names]
+    real = [name for name in ("sqlite", "redis_zset", "redis_list") if name in places]
     plan = list(product(real, counts, range(repeats)))
     Random(f"{seed} arms").shuffle(plan)
     arms: list[Arm] = []
@@ -292,8 +238,8 @@ def _arms(
             progress(first + share * min(1.0, done / (files + 1)), what)
 
         tell(0)
-        url = stores.note(name, purpose)
-        arms.append(run_arm(url, workers=workers, folder=folder, limit=limit, queue=purpose, progress=tell))
+        with stores.store(places[name], purpose) as store:
+            arms.append(run_arm(store.url, workers=workers, folder=folder, limit=limit, queue=purpose, progress=tell))
     return tuple(sorted(arms, key=lambda arm: (real.index(arm.driver), arm.workers)))
 
 

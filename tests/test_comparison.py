@@ -9,8 +9,9 @@ import redis
 from conftest import Servers
 from pages import Page
 
-from qlab import Comparison, compare, comparison, comparison_report, report
+from qlab import Comparison, compare, comparison_report, report
 from qlab.comparison import REPEATS
+from qlab.contend import stores
 from qlab.errors import MissingRequirement
 
 
@@ -143,7 +144,7 @@ def test_without_a_server_the_redis_drivers_are_left_out_unless_asked_for(
     def missing(**_: object) -> None:
         raise MissingRequirement("no server here")
 
-    monkeypatch.setattr(comparison, "EmbeddedServer", missing)
+    monkeypatch.setattr(stores, "EmbeddedServer", missing)
     compared = compare(workers=(1,), folder=folder)
     assert [run.driver for run in compared.runs] == ["memory", "sqlite"]
     assert compared.skipped == {"redis_list": "no server here", "redis_zset": "no server here"}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qlab.checkup import Checkup, Finding, doctor
     from qlab.clock import Clock, SimulatedClock, SystemClock
     from qlab.comparison import Comparison, compare
+    from qlab.contend import Contention, contention
     from qlab.cost import Cost
     from qlab.driver import Counts, Driver
     from qlab.explorer import Explored, explore
@@ -37,6 +38,7 @@ __all__ = [
     "Clock",
     "Comparison",
     "Completed",
+    "Contention",
     "Cost",
     "Counts",
     "Driver",
@@ -68,6 +70,7 @@ __all__ = [
     "calibrate",
     "cases",
     "compare",
+    "contention",
     "doctor",
     "drivers",
     "explore",
@@ -90,6 +93,7 @@ _NAMES = {
     "checkup": ("Checkup", "Finding", "doctor"),
     "clock": ("Clock", "SimulatedClock", "SystemClock"),
     "comparison": ("Comparison", "compare"),
+    "contend": ("Contention", "contention"),
     "cost": ("Cost",),
     "driver": ("Counts", "Driver"),
     "explorer": ("Explored", "explore"),

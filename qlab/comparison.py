@@ -1,13 +1,8 @@
 """The same work on several drivers: in simulated time for what happens, in real time for how fast."""
 
-import os
-import platform
-import sqlite3
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, product
 from pathlib import Path
 from random import Random
@@ -24,6 +19,7 @@ from qlab.errors import MissingRequirement
 from qlab.escape import html
 from qlab.explanation import Agreement, agreement
 from qlab.library import DEFAULT_LIMIT, default_folder, python_files
+from qlab.machine import about
 from qlab.scenario import Scenario, named
 from qlab.simulation import Run, simulate
 from qlab.trace import Kind
@@ -192,7 +188,7 @@ def compare(
         arms = _arms(stores, chosen, counts, library, limit, files, 1 if quick else REPEATS, seed, tell)
     tell(1.0, "done")
     agreements = tuple(agreement(runs[0], run) for run in runs[1:])
-    return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, _machine(), monotonic() - began)
+    return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, about(), monotonic() - began)
 
 
 def _store(name: str, redis: str | None) -> Contended:
@@ -306,41 +302,3 @@ def _jobs(arms: Sequence[Arm]) -> int:
 
 def _runs(arms: Sequence[Arm]) -> int:
     return max(Counter((arm.driver, arm.workers) for arm in arms).values(), default=0)
-
-
-def _machine() -> dict[str, str]:
-    packages = ("queue-lab", "redis", "hiredis", "pandas", "matplotlib")
-    return {
-        "machine": f"{platform.machine()}, {_cores()} cores, {platform.system()} {platform.release()}",
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "SQLite": sqlite3.sqlite_version,
-        "load": _load(),
-        "stores on": _file_system(tempfile.gettempdir()),
-        **{name: _version(name) for name in packages},
-    }
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _load() -> str:
-    """Tell how many processes were waiting for the processor in the last minute, where the system tells."""
-    return f"{os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else "unknown"
-
-
-def _file_system(folder: str) -> str:
-    """Name a folder and, where the system tells, its file system: in memory, nothing is ever synced to a disk."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return folder
-    inside = [(len(place), kind) for place, kind in mounts if Path(folder).is_relative_to(place)]
-    return f"{folder} ({max(inside)[1]})" if inside else folder
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

@@ -1,8 +1,8 @@
 """A crew of worker processes: they start together, tell what they do, and never outlive the process that made them.
 
-Each is `python -m MODULE`. Its standard input gives it a line of JSON, and a line when it may begin; where the input
-ends, so must the process. On its standard output it tells messages, each a JSON list on a line: `["ready"]` first, and
-`["end", …]` last.
+Each is `python -m MODULE`. Its standard input gives it a line of JSON, a line when it may begin, and perhaps more;
+where the input ends, so must the process. On its standard output it tells messages, each a JSON list on a line:
+`["ready"]` first, and `["end", …]` last.
 """
 
 import json
@@ -67,12 +67,22 @@ class Crew:
     def __exit__(self, *exc: object) -> None:
         self._stop()
 
-    def go(self) -> float:
-        """Let all of them begin, and tell when that was, on the monotonic clock."""
+    def go(self, word: object = "go") -> float:
+        """Let all of them begin, and tell when that was, on the monotonic clock.
+
+        Args:
+            word: What each is told, a JSON value.
+        """
+        line = json.dumps(word)
         began = monotonic()
         for member in self._members:
-            member.say("go")
+            member.say(line)
         return began
+
+    def say(self, line: str) -> None:
+        """Tell each of them a line more."""
+        for member in self._members:
+            member.say(line)
 
     def messages(self) -> Iterator[tuple[int, Message] | None]:
         """Give what each of them tells, with its number, until all have ended; None after a quarter second of silence.

@@ -60,6 +60,26 @@ class Durability(NamedTuple):
     store_killed: str
     power_cut: str
 
+    @property
+    def survives(self) -> str:
+        """What jobs survive, as one of `SURVIVED`: stores of one class may be compared, those of two cost differently.
+
+        A store that may be damaged, or loses more than moments, is only said to survive a killed worker.
+        """
+        nothing, worker, almost, power_cut = SURVIVED
+        if self.worker_killed != "nothing":
+            return nothing
+        if self.power_cut == "nothing":
+            return power_cut
+        return almost if self.power_cut in LAST_MOMENTS else worker
+
+
+SURVIVED = ("nothing", "a killed worker", "a power cut but for the last moments", "a power cut")
+"""Classes of like durability, each of which survives what those before it do."""
+
+LAST_MOMENTS = ("the last moments' commits, never the file's soundness", "about the last two seconds")
+"""What a power cut loses of a SQLite file with `synchronous=NORMAL`, and of an append-only file synced every second."""
+
 
 class Mark(NamedTuple):
     """The largest value that a store was ever told under a name: what workers leave for a checkup to read.

@@ -16,11 +16,13 @@ class Measured:
         per_worker: How many jobs each worker completed, in the order of the workers.
         reserves: How long each call took that brought a worker its job, in microseconds, in no order.
         completes: How long each call took that completed a job, in microseconds; one that did both counts in both.
+        waits: How long each job waited for its first attempt, in microseconds, from its dispatch (or the start, where
+            it was there before) to the end of the call that reserved it.
         locked: How many calls waited for the store's lock for over a millisecond.
         locked_seconds: How long they did, together.
         lock_errors: How many calls were given up because of the lock.
         lost: How many jobs were dispatched, and are neither completed, failed nor in the store.
-        duplicated: How many jobs were completed more than once.
+        duplicated: How many jobs were completed more than once, or given out twice as the same attempt.
         worker_cpu: The workers' processor time, in seconds.
         server_cpu: The server's, in seconds; 0 where there is none.
         disk_bytes: What the store's files take at the end.
@@ -36,6 +38,7 @@ class Measured:
     per_worker: tuple[int, ...]
     reserves: tuple[int, ...] = ()
     completes: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
     locked: int = 0
     locked_seconds: float = 0.0
     lock_errors: int = 0

@@ -41,12 +41,15 @@ class Behaviour(NamedTuple):
         fails: How many attempts raise before one succeeds; None for every one.
         late_by: How many seconds more the first attempt takes: past its reservation, it makes a late worker.
         error: What it says when it raises.
+        busy: Whether it takes its time on the processor, with real workers, instead of waiting; to simulated ones it is
+            the same.
     """
 
     seconds: float = 0.0
     fails: int | None = 0
     late_by: float = 0.0
     error: str = "no luck this time"
+    busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,7 @@ def _check_parts(scenario: Scenario) -> None:
         what = f"handlers[{name!r}]"
         _check_kind(behaviour, Behaviour, what)
         _check_kind(behaviour.error, str, f"{what}.error")
+        _check_kind(behaviour.busy, bool, f"{what}.busy")
         duration(behaviour.seconds, f"{what}.seconds")
         duration(behaviour.late_by, f"{what}.late_by")
         if behaviour.fails is not None and not is_whole(behaviour.fails, least=0):

@@ -1,24 +1,19 @@
 """Real workers in real time: processes that start together on one store, and what they reached."""
 
-from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from qlab.simulation import Run
+if TYPE_CHECKING:
+    from qlab.contend.contending import contention
+    from qlab.contend.found import Contention
+
+__all__ = ["Contention", "contention"]
+
+_HOMES = {"Contention": "found", "contention": "contending"}
 
 
-@dataclass(frozen=True, slots=True)
-class Contention:
-    """What real workers reached on each arm: stores and numbers of workers, in one session on one machine.
-
-    Attributes:
-        runs: Each repeat of each arm with each number of workers, in the order in which they ran; each has `measured`.
-        skipped: What was left out, with the reason.
-        machine: Versions and settings, by name.
-        interrupted: Whether somebody ended it before its end.
-        elapsed: How long all of it took, in seconds.
-    """
-
-    runs: tuple[Run, ...]
-    skipped: dict[str, str] = field(default_factory=dict)
-    machine: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False
-    elapsed: float = 0.0
+def __getattr__(name: str) -> Any:
+    """Resolve a name when it is first used, so that a worker process starts without what only its parent needs."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'qlab.contend' has no attribute {name!r}")
+    return getattr(import_module(f"qlab.contend.{_HOMES[name]}"), name)

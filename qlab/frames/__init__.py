@@ -13,6 +13,7 @@ import pandas as pd
 from qlab.frames import job_totals
 from qlab.frames.asks import polls, requests
 from qlab.frames.columns import NOTHING, category, columns_of, seconds, text
+from qlab.frames.contended import contention, reserves
 from qlab.frames.job_attempts import ENDS, attempts_of
 from qlab.frames.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
 from qlab.frames.job_steps import steps_of
@@ -23,12 +24,14 @@ __all__ = [
     "MARKS",
     "SPANS",
     "attempts",
+    "contention",
     "depth",
     "events",
     "jobs",
     "oldest",
     "polls",
     "requests",
+    "reserves",
     "spans",
     "waits",
 ]

@@ -115,7 +115,7 @@ class Feed:
             if run is not stand_in:
                 self._called.add(name)
             self._fails[name] = None if isinstance(failures, Never) else failures.fails
-            self._dispatch[name] = self._queue.dispatcher(name)
+            self._dispatch[name] = self._queue.dispatcher(name, self._workload.payload)
         self._failures = self._streams.of("failures")
         workload, always = self._workload, not self._called and not any(self._fails.values())
         self._engine.done = self._done if always else None

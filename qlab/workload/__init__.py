@@ -9,6 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, get_args
 
+from qlab.escape import shortened
 from qlab.whole import is_whole
 from qlab.workload.arrivals import (
     Arrivals,
@@ -77,6 +78,7 @@ class Workload:
             no limit.
         clients: Who waits for the jobs and asks again; None for nobody.
         redraw: Whether each attempt of a job takes a time of its own; False for the same at each attempt.
+        payload: What each job carries, any JSON value; a recorded job that has its own carries that.
 
     Raises:
         TypeError: A value is of another type.
@@ -91,6 +93,7 @@ class Workload:
     capacity: int | None = None
     clients: Clients | None = None
     redraw: bool = True
+    payload: Any = None
 
     def __post_init__(self) -> None:
         _check(self.arrivals, Arrivals, "arrivals", "Poisson(rate=2.0)")
@@ -164,7 +167,10 @@ class Workload:
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
     def __repr__(self) -> str:
-        return f"Workload({', '.join(f'{name}={value!r}' for name, value in self._stated().items())})"
+        stated = self._stated()
+        if (payload := stated.pop("payload")) is not None:
+            stated["payload"] = shortened(repr(payload))
+        return f"Workload({', '.join(f'{name}={value!r}' for name, value in stated.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self._stated().values())

@@ -1,0 +1,244 @@
+"""Arms, numbers of workers and repeats, in an order of chance."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from random import Random
+from threading import Event
+from typing import Any, Literal, TypeAlias
+
+from qlab.clock import duration, monotonic
+from qlab.contend import acting, noise
+from qlab.contend.found import Contention
+from qlab.contend.plain_stores import Arm, Store, chosen
+from qlab.contend.running import Killed, Plan, Stopped, run_once
+from qlab.errors import MissingRequirement, QlabError
+from qlab.machine import about
+from qlab.progress import bar
+from qlab.queue import Queue
+from qlab.scenario import Behaviour, Poll, Scenario
+from qlab.simulation import Run
+from qlab.whole import is_whole
+from qlab.workload import Bursts, Workload
+
+ARMS = ("sqlite", "redis_zset")
+"""What contends where nobody says: SQLite and Redis at like durability."""
+
+JOBS = 10_000
+"""How many jobs each run has where nobody says."""
+
+WORKERS = (1, 2, 4, 8)
+MOST_WORKERS = 64
+"""How many workers one arm may have."""
+
+REPEATS = 3
+
+POLL = Poll(0.02, jitter=0.5)
+"""How a worker asks that finds nothing, where nobody says."""
+
+Progress: TypeAlias = bool | Callable[[float, str], object] | None
+
+_OWN = ("jobs", "length", "busy", "payload")
+_NAME = "job"
+
+
+def contention(
+    drivers: Iterable[str | Arm] | str | Arm | None = None,
+    scenario: Scenario | None = None,
+    *,
+    workers: Iterable[int] = WORKERS,
+    mode: Literal["process", "thread"] = "process",
+    repeats: int = REPEATS,
+    handlers: str | Callable[[Queue], object] | None = None,
+    progress: Progress = None,
+    stop: Event | None = None,
+    seed: int = 0,
+    **stated: Any,
+) -> Contention:
+    """Let real workers contend for the jobs of real stores, as fast as they can, and measure what they reach.
+
+    Each run has a store of its own, of which nothing is left: its jobs are dispatched, its workers get ready and begin
+    at one moment, and end when nothing is left. Arms, numbers of workers and repeats come in an order of chance, so
+    that a machine that warms up or slows down favours none.
+
+    Args:
+        drivers: What contends, one or several: a driver's family (`sqlite`, `redis_zset`, `redis_list`; `memory` for
+            threads only), an arm's name, such as `sqlite FULL`, an address, or an `Arm`. By default SQLite and Redis at
+            like durability, Redis where there is a server for it.
+        scenario: What happens: its arrivals and workload, how its handlers behave, its policy.
+        workers: Numbers of workers.
+        mode: Whether each worker is a process, or a thread of this one: those share Python's interpreter lock.
+        repeats: How often each arm runs with each number of workers.
+        handlers: A function that registers handlers of your own on the queue that it is given, or its address as
+            `module:function`; worker processes import it. The scenario's names are dispatched, or all that it
+            registers.
+        progress: Whether there is a bar; by default in a terminal or a notebook. Or a function that is told what share
+            is over (0 to 1), and what comes next.
+        stop: Set it, from any thread, to end: what was measured until then is returned. A Ctrl-C does the same.
+        seed: Where the order, and whatever handlers draw, starts.
+        stated: Instead of a scenario: `jobs` (how many, all there from the start), `length` (how long each takes, in
+            seconds), `busy` (whether it spends that on the processor instead of waiting), `payload` (how many bytes it
+            carries); and any field of a `Scenario`.
+
+    Returns:
+        What they reached: `runs`, one for each arm, number of workers and repeat.
+
+    Raises:
+        TypeError: There is both a scenario and one of its fields, or a field that no scenario has.
+        ValueError: An arm, a number of workers, a handler or the scenario is none that can be run; nothing was stored.
+        MissingRequirement: There is no server for an arm of Redis that was asked for.
+        QlabError: No run came to its end; the message says why.
+    """
+    arms = chosen(ARMS if drivers is None else drivers)
+    counts = _counts(workers)
+    _check(arms, mode, repeats)
+    address = None if handlers is None else acting.registering(handlers)
+    what = _scenario(scenario, address, seed, stated)
+    order = list(product(arms, counts, range(repeats)))
+    Random(f"{seed} contention").shuffle(order)
+    began, rate = monotonic(), noise.counts_a_second()
+    session = _Session(Plan(what, address, mode, rate, Event() if stop is None else stop), must=drivers is not None)
+    with bar((lambda _: None) if callable(progress) else progress) as shown:
+        session.go(order, progress if callable(progress) else lambda share, _: shown.show(share))
+    runs, said = session.judged(noise.COUNT / rate)
+    names = tuple(arm.name for arm in arms)
+    return Contention(runs, session.skipped, about(), session.interrupted, monotonic() - began, said, names)
+
+
+class _Session:
+    """Runs, one after the other.
+
+    Args:
+        plan: What all of them share.
+        must: Whether it is an error where an arm's server is missing.
+    """
+
+    def __init__(self, plan: Plan, *, must: bool) -> None:
+        self.skipped: dict[str, str] = {}
+        self.interrupted = False
+        self._plan, self._must = plan, must
+        self._runs: list[Run] = []
+        self._others: list[float] = []
+
+    def go(self, order: Sequence[tuple[Arm, int, int]], tell: Callable[[float, str], object]) -> None:
+        """Make them all, unless somebody ends it.
+
+        Raises:
+            MissingRequirement: There is no server for an arm.
+            QlabError: None of them came to its end.
+        """
+        try:
+            for place, (arm, workers, repeat) in enumerate(order):
+                if self._plan.stop.is_set():
+                    raise Stopped
+                says = f"{arm.name}, {workers} worker{'' if workers == 1 else 's'}"
+
+                def told(share: float, place: int = place, says: str = says) -> None:
+                    tell((place + min(share, 1.0)) / len(order), says)
+
+                told(0.0)
+                self._run(arm, workers, repeat, says, told)
+            tell(1.0, "done")
+        except (KeyboardInterrupt, Stopped):
+            self.interrupted = True
+        if not self._runs and not self.interrupted:
+            raise QlabError(
+                "nothing was measured. " + "; ".join(f"{what}: {why}" for what, why in self.skipped.items())
+            )
+
+    def _run(self, arm: Arm, workers: int, repeat: int, says: str, told: Callable[[float], object]) -> None:
+        if arm.name in self.skipped:
+            return
+        try:
+            with Store(arm) as store:
+                run, others = run_once(store, self._plan, workers=workers, repeat=repeat, tell=told)
+        except MissingRequirement as problem:
+            if self._must:
+                raise
+            self.skipped[arm.name] = str(problem)
+        except Killed as problem:
+            self.skipped[f"{says}, repeat {repeat + 1}"] = str(problem)
+        else:
+            self._runs.append(run)
+            self._others.append(others)
+
+    def judged(self, quietest: float) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+        """Say each run's noise against the quietest occasion, and in words what disturbed them.
+
+        Args:
+            quietest: How many seconds the counting took at the beginning.
+        """
+        spins = [run.measured.noise for run in self._runs if run.measured is not None]
+        quietest = min([quietest, *spins])
+        runs = [_against(run, quietest) for run in self._runs]
+        return tuple(runs), tuple(noise.in_words([spin / quietest for spin in spins], self._others))
+
+
+def _against(run: Run, quietest: float) -> Run:
+    if run.measured is None:
+        return run
+    return replace(run, measured=replace(run.measured, noise=run.measured.noise / quietest))
+
+
+def _counts(workers: Iterable[int]) -> Sequence[int]:
+    counts = [workers] if isinstance(workers, int) else list(workers)
+    if not counts:
+        raise ValueError("workers is empty: name at least one number of workers")
+    for count in counts:
+        if not is_whole(count, 1, MOST_WORKERS):
+            raise ValueError(f"workers is {count!r}: use numbers from 1 to {MOST_WORKERS}")
+    return sorted(set(counts))
+
+
+def _check(arms: Sequence[Arm], mode: str, repeats: int) -> None:
+    if mode not in ("process", "thread"):
+        raise ValueError(f"mode is {mode!r}: use 'process' or 'thread'")
+    if not is_whole(repeats, 1):
+        raise ValueError(f"repeats is {repeats!r}: use a number from 1")
+    if mode == "process" and (private := [arm.name for arm in arms if arm.private]):
+        raise ValueError(
+            f"{private[0]} is in the memory of one process, so no worker process could see its jobs: use "
+            "mode='thread', or an arm with a file or a server"
+        )
+
+
+def _scenario(given: Scenario | None, handlers: str | None, seed: int, stated: dict[str, Any]) -> Scenario:
+    """Take the scenario, or make it of what is stated."""
+    known = (*_OWN, *(field.name for field in fields(Scenario) if field.name not in ("workers", "seed")))
+    if unknown := sorted(set(stated) - {*known}):
+        raise TypeError(f"contention takes no {unknown[0]!r}: use {', '.join(known)}")
+    if given is not None and not isinstance(given, Scenario):
+        raise TypeError(f"scenario is {given!r}: use a Scenario, or state jobs=10_000, length=0.001, …")
+    if given is not None and stated:
+        raise TypeError(f"there is a scenario, and {', '.join(sorted(stated))} beside it: use replace(scenario, …)")
+    scenario = _made(handlers, seed, stated) if given is None else given
+    if scenario.faults:
+        raise ValueError(f"scenario {scenario.name!r} has faults, which happen in simulated time only: use simulate")
+    return scenario
+
+
+def _made(handlers: str | None, seed: int, stated: dict[str, Any]) -> Scenario:
+    jobs, length = stated.pop("jobs", JOBS), duration(stated.pop("length", 0.0), "length")
+    busy, payload = stated.pop("busy", False), stated.pop("payload", None)
+    if not is_whole(jobs, 1):
+        raise ValueError(f"jobs is {jobs!r}: use a whole number from 1")
+    if payload is not None and not is_whole(payload, 2):
+        raise ValueError(f"payload is {payload!r}: use a number of bytes from 2")
+    if "workload" not in stated and "arrivals" not in stated:
+        names = (_NAME,) if handlers is None else _registered(handlers)
+        text = None if payload is None else "x" * (payload - 2)  # in quotes, as JSON
+        stated["workload"] = Workload(Bursts(jobs, every=None), names=names, jobs=jobs, payload=text)
+        if handlers is None and "handlers" not in stated:
+            stated["handlers"] = {_NAME: Behaviour(length, busy=busy)}
+    values: dict[str, Any] = {"name": "contention", "poll": POLL, "seed": seed} | stated
+    return Scenario(**values)
+
+
+def _registered(handlers: str) -> tuple[str, ...]:
+    """Name what a function registers."""
+    with Queue("memory://") as queue:
+        acting.found(handlers)(queue)
+        names = queue.handlers
+    if not names:
+        raise ValueError(f"handlers is {handlers!r}, which registers none: @queue.handler('name') says what runs a job")
+    return names

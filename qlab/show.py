@@ -1,5 +1,6 @@
 """How small tables look in a notebook: plain HTML that follows the reader's theme."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ from qlab.escape import html, shortened
 
 _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 _CELL = "text-align:left;padding:.2em .8em .2em 0;border-bottom:1px solid rgba(128,128,128,.35)"
+_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _WHOLE = 12  # characters of a cell that is not broken, such as a moment
 
 Row = TypeVar("Row")
@@ -39,6 +41,19 @@ def seconds(value: float | None) -> str:
         return "never"
     digits = 3 if abs(value) >= 0.1 else 6
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") + " s"
+
+
+def rounded(value: float) -> str:
+    """Show seconds with the three digits that count, in the unit that suits: `31 µs`, `1.25 ms`, `2.1 s`, or a dash."""
+    if math.isnan(value):
+        return "–"
+    size = abs(value)
+    unit, scale = next(((name, each) for name, each in _UNITS if size >= 0.9995 * each), _UNITS[-1])
+    return f"{_three_digits(value / scale)} {unit}" if size else "0 s"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 
 def plain(value: float) -> str:

@@ -1,6 +1,7 @@
 """What tests read off a picture, and the frames that many of them draw."""
 
 import pandas as pd
+from contended import CLASSES, PEERS, RESERVES, SCANS, WHOLE, of_class
 
 from qlab import frames, plots
 from qlab.trace import Event, Kind, Trace
@@ -119,6 +120,19 @@ PICTURES = {
         *(POLLS, frames.polls(EMPTY)),
         *(("when in the interval a worker polls (s)", "time (s), outward"), "no polls yet"),
     ),
+    plots.throughput_by_workers: (
+        *(of_class(WHOLE, CLASSES[2]), WHOLE[:0]),
+        *(("workers", "jobs per second"), "no runs yet"),
+    ),
+    plots.fairness_by_workers: (
+        *(of_class(WHOLE, CLASSES[3]), WHOLE[:0]),
+        *(("workers", "fewest / most jobs"), "no runs yet"),
+    ),
+    plots.reserve_ecdf: (RESERVES, RESERVES[:0], ("time of a reserve", "reserves that were over (%)"), "no runs yet"),
+    plots.crossover: (WHOLE, WHOLE[:0], ("workers", "Redis / SQLite, jobs per second"), "no runs yet"),
+    plots.durability_cost: (WHOLE, WHOLE[:0], ("driver", "jobs per second"), "no runs yet"),
+    plots.scan_wait: (SCANS, SCANS[:0], ("wait of a dispatch", "scan stored in"), "no runs yet"),
+    plots.peers_bars: (PEERS, PEERS[:0], ("jobs per second", "queue"), "no runs yet"),
     plots.deviations: (CASES, CASES[:0], ("(got − expected) / tolerance", "group of cases"), "no cases yet"),
 }
 """Each picture: a frame, one without rows, what its axes say, and what it says when there is nothing."""

@@ -18,12 +18,17 @@ of a frame without rows says so.
 from qlab.drawing import COLOURS, Picture
 from qlab.plots.bars import rates
 from qlab.plots.circle import poll_phases
+from qlab.plots.contended import fairness_by_workers, reserve_ecdf, throughput_by_workers
+from qlab.plots.duels import crossover
+from qlab.plots.durable import durability_cost
 from qlab.plots.gantt import workers
 from qlab.plots.laws import runs_by_retry_after, wait_by_utilisation
 from qlab.plots.maps import storm_map
 from qlab.plots.one_run import attempts, backoff, depth, timeline
+from qlab.plots.peers import peers_bars
+from qlab.plots.scanned import scan_wait
 from qlab.plots.stairs import throughput, waits
-from qlab.plots.stamps import Mark, mark, stamp
+from qlab.plots.stamps import Mark, mark, stamp, stamp_machine
 from qlab.plots.verdict import deviations
 
 __all__ = [
@@ -32,15 +37,23 @@ __all__ = [
     "Picture",
     "attempts",
     "backoff",
+    "crossover",
     "depth",
     "deviations",
+    "durability_cost",
+    "fairness_by_workers",
     "mark",
+    "peers_bars",
     "poll_phases",
     "rates",
+    "reserve_ecdf",
     "runs_by_retry_after",
+    "scan_wait",
     "stamp",
+    "stamp_machine",
     "storm_map",
     "throughput",
+    "throughput_by_workers",
     "timeline",
     "wait_by_utilisation",
     "waits",

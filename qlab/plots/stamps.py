@@ -1,6 +1,6 @@
 """What stands under a picture of runs: the store, the seed, and the digest that a run made again must have."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 from typing import NamedTuple, Protocol
 
@@ -54,9 +54,25 @@ def stamp(ax: Axes, *runs: Made | Mark) -> Axes:
         ax: The picture, its key included: the stamp stands below it.
         runs: What it shows.
     """
-    lines = list(_lines([run if isinstance(run, Mark) else mark(run) for run in runs]))
+    return write(ax, _lines([run if isinstance(run, Mark) else mark(run) for run in runs]))
+
+
+def stamp_machine(ax: Axes, servers: Iterable[str], machine: Mapping[str, str]) -> Axes:
+    """Write under a picture of runs in real time what they ran on: the stores, and the machine.
+
+    Args:
+        ax: The picture, its key included: the stamp stands below it.
+        servers: Product, version and settings of the stores, as `frames.contention` has them in `server`.
+        machine: Versions and settings, by name, as `Contention.machine` has them.
+    """
+    of = " · ".join(f"{value}" if name == "machine" else f"{name} {value}" for name, value in machine.items())
+    return write(ax, [line for line in (" · ".join(dict.fromkeys(map(str, servers))), of) if line])
+
+
+def write(ax: Axes, lines: Iterable[str]) -> Axes:
+    """Write lines in small letters under a picture and its key."""
     room = max(20, int(drawing.size_of(ax)[0] / 3.9))
-    text = "\n".join(part for line in lines for part in wrap(drawable(line, 400), room))
+    text = "\n".join(part for line in lines for part in wrap(drawable(line, 600), room))
     key = ax.get_legend()
     ax.annotate(
         text, (0, 0), (0, -5 if key else -8), xycoords=("axes fraction", key or ax.xaxis.label),

@@ -17,6 +17,7 @@ from qlab.frames.contended import contention, reserves
 from qlab.frames.job_attempts import ENDS, attempts_of
 from qlab.frames.job_spans import MARKS, SPAN, SPANS, oldest_of, spans_of, waits_of
 from qlab.frames.job_steps import steps_of
+from qlab.frames.peer_rates import peers
 from qlab.frames.predictions import predicted
 from qlab.trace import Kind, Trace
 
@@ -30,6 +31,7 @@ __all__ = [
     "events",
     "jobs",
     "oldest",
+    "peers",
     "polls",
     "predicted",
     "requests",

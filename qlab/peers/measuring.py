@@ -1,0 +1,198 @@
+"""The same jobs through qlab and its peers, in worker processes, in turn: how many a second each does."""
+
+import random
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from qlab.clock import monotonic
+from qlab.crew import Crew
+from qlab.drivers.server import EmbeddedServer
+from qlab.errors import MissingRequirement, QlabError
+from qlab.peers.table import OURS, PEERS, Peer
+from qlab.whole import is_whole
+
+WORKERS = (1, 4)
+"""How many processes work, unless it is said otherwise."""
+
+PERSISTENCE = "everysec"
+"""How the server of those on Redis keeps its jobs: it compares with SQLite's NORMAL."""
+
+_FEWEST = 20  # jobs
+_ONE_BY_ONE = 200  # jobs: how many are stored one at a time to measure that
+_PATIENCE = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One peer, measured once.
+
+    Attributes:
+        peer: Who.
+        server: Product, version and settings of the store.
+        workers: How many processes worked.
+        jobs: How many jobs there were.
+        jobs_per_second: How many different ones were handled in a second, up to the last.
+        enqueue_per_second: How many one process stored in a second, one at a time.
+        lost: How many were not handled.
+        duplicated: How many were handled more than once.
+    """
+
+    peer: Peer
+    server: str
+    workers: int
+    jobs: int
+    jobs_per_second: float
+    enqueue_per_second: float
+    lost: int
+    duplicated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was measured of qlab and its peers.
+
+    Attributes:
+        peers: Who was to be measured, in the order of the table.
+        rounds: Every measurement, in the order in which they were made.
+        missing: Why one was not measured, by its name.
+    """
+
+    peers: tuple[Peer, ...]
+    rounds: list[Round] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def measure(
+    names: Iterable[str] = (),
+    *,
+    workers: Sequence[int] = WORKERS,
+    repeats: int = 3,
+    seconds: float = 1.0,
+    seed: int = 0,
+    progress: Callable[[float, str], object] = lambda *_: None,
+) -> Compared:
+    """Let qlab and its peers work jobs that do nothing; each repeat measures all of them, in an order of its own.
+
+    Each has a store of its own every time, in which nothing was before. No process is left when it returns or raises.
+
+    Args:
+        names: Which of `OURS` and `PEERS`; all by default.
+        workers: How many processes.
+        repeats: How often.
+        seconds: About how long each measurement takes; it tells how many jobs there are.
+        seed: Where the random orders start.
+        progress: Told the share that is done, and who is next.
+
+    Raises:
+        ValueError: A name is none of theirs, or a number is out of its range.
+    """
+    compared = Compared(_chosen(names))
+    for what, numbers in (("workers", tuple(workers)), ("repeats", (repeats,))):
+        if not numbers or not all(is_whole(number, 1) for number in numbers):
+            raise ValueError(f"{what} is {numbers!r}: use whole numbers from 1")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds is {seconds!r}: use a number above 0")
+    chance = random.Random(seed)
+    compared.missing.update(_missing(compared.peers))
+    here = [peer for peer in compared.peers if peer.name not in compared.missing]
+    arms = [(peer, number) for peer in here for number in workers]
+    for repeat in range(repeats):
+        for place, (peer, number) in enumerate(chance.sample(arms, len(arms))):
+            progress((repeat + place / len(arms)) / repeats, peer.name)
+            if peer.name in compared.missing:
+                continue
+            try:
+                compared.rounds.append(measure_once(peer, number, max(_FEWEST, round(peer.pace * seconds))))
+            except QlabError as error:  # The others can be measured all the same.
+                compared.missing[peer.name] = str(error)
+    progress(1.0, "")
+    return compared
+
+
+def measure_once(peer: Peer, workers: int, jobs: int) -> Round:
+    """Measure one peer once, in a fresh store.
+
+    Raises:
+        QlabError: A worker ended by itself, or they were not done for very long.
+    """
+    module: Any = import_module(f"qlab.peers.{peer.module}")
+    with store(peer) as (address, server):
+        one_by_one = min(jobs, _ONE_BY_ONE)
+        began = monotonic()
+        module.enqueue(address, range(one_by_one))
+        enqueuing = monotonic() - began
+        getattr(module, "fill", module.enqueue)(address, range(one_by_one, jobs))
+        handled, seconds = _worked(peer, address, workers, _PATIENCE + 10 * jobs / peer.pace)
+    return Round(
+        peer=peer,
+        server=server,
+        workers=workers,
+        jobs=jobs,
+        jobs_per_second=len(handled) / seconds,
+        enqueue_per_second=one_by_one / enqueuing,
+        lost=jobs - len(handled),
+        duplicated=sum(times > 1 for times in handled.values()),
+    )
+
+
+@contextmanager
+def store(peer: Peer) -> Iterator[tuple[str, str]]:
+    """Make a fresh store for a peer: its address, as that peer takes it, and a description; it is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="qlab-peer-") as folder:
+        ours = peer.package == "qlab"
+        if peer.store == "SQLite":
+            path = Path(folder, "jobs.db")
+            server = f"SQLite {sqlite3.sqlite_version}, WAL, synchronous={peer.synchronous}"
+            yield f"sqlite:///{quote(str(path))}?synchronous={peer.synchronous}" if ours else str(path), server
+            return
+        with EmbeddedServer(persistence=PERSISTENCE) as redis:
+            server = f"{redis.name} {redis.version}, AOF {PERSISTENCE}"
+            failed = f"?failed_jobs=sqlite:///{quote(folder)}/failed.db"
+            yield f"{redis.url}{failed}" if ours else redis.url, server
+
+
+def _worked(peer: Peer, address: str, workers: int, patience: float) -> tuple[Counter[int], float]:
+    """Let workers work until nothing is left: how often each job was handled, and how long it took."""
+    handled: Counter[int] = Counter()
+    last = 0.0
+    with Crew("qlab.peers.worker", [{"module": peer.module, "address": address}] * workers) as crew:
+        began = crew.go()
+        for message in crew.messages():
+            if message is not None:
+                _, (_, numbers, moment) = message
+                handled.update(numbers)
+                last = max(last, moment)
+            elif monotonic() > began + patience:
+                raise QlabError(f"{peer.name} was not done after {patience:.0f} s")
+    return handled, last - began
+
+
+def _chosen(names: Iterable[str]) -> tuple[Peer, ...]:
+    there = [peer.name for peer in (*OURS, *PEERS)]
+    wanted = set(names)
+    if unknown := sorted(wanted - set(there)):
+        raise ValueError(f"there is no peer {unknown[0]!r}: use {', '.join(there)}")
+    return tuple(peer for peer in (*OURS, *PEERS) if peer.name in wanted or not wanted)
+
+
+def _missing(peers: Sequence[Peer]) -> dict[str, str]:
+    """Say why some cannot be measured here, by their names."""
+    server = _no_server() if any(peer.store == "Redis" for peer in peers) else ""
+    reasons = {peer.name: peer.missing() or (server if peer.store == "Redis" else "") for peer in peers}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _no_server() -> str:
+    try:
+        EmbeddedServer().close()
+    except MissingRequirement as error:
+        return str(error)
+    return ""

@@ -114,13 +114,24 @@ def test_ctrl_c_at_any_place_of_any_verb_leaves_nothing_half_done(address: str, 
 
 
 @only("redis_zset-valkey", "redis_list-valkey")
-def test_an_answer_that_an_interrupt_left_on_its_way_is_no_other_question_s(driver: Any) -> None:
+@pytest.mark.parametrize("at", ["send_packed_command", "read_response"])
+def test_an_answer_that_an_interrupt_left_on_its_way_is_no_other_question_s(
+    driver: Any, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """It comes a second later: one that is there at once would be seen before the next question."""
     push(driver, "a")
-    connection = driver._client.connection_pool.get_connection()  # noqa: SLF001 - as an interrupt leaves it
-    connection.send_command("BLPOP", "nothing", "1")  # an answer that is there at once redis-py would see itself
-    driver._client.connection_pool.release(connection)  # noqa: SLF001
-    with pytest.raises(KeyboardInterrupt), driver._explained("reserve"):  # noqa: SLF001
+    (connection,) = driver._client._idle  # noqa: SLF001 - to interrupt it in the middle
+    real = getattr(connection, at)
+
+    def interrupted(*words: Any) -> None:
+        if at == "send_packed_command":
+            real(*words)
         raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, at, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            driver.wait("another", 1.0)
     assert take(driver).job.name == "a"
 
 

@@ -34,7 +34,7 @@ def breaks(driver: Driver, verb: str, times: float) -> Mend:
         connection = connection_of(driver)
         connection.set_progress_handler(broken, 1)  # the statement ends as sqlite3.OperationalError
         return lambda: connection.set_progress_handler(None, 1)
-    where, name = (driver._client, "execute_command") if isinstance(driver, RedisStore) else (driver, verb)  # noqa: SLF001
+    where, name = (driver._client, "ask") if isinstance(driver, RedisStore) else (driver, verb)  # noqa: SLF001
     real = getattr(where, name)
     error = redis.ConnectionError("reset by peer") if isinstance(driver, RedisStore) else DriverUnavailable("away")
 

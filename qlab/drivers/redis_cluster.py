@@ -5,15 +5,17 @@ when that fails as well, nobody learns whether the command had been sent. It als
 where a command's keys are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import redis
 from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, MovedError
 
+from qlab.drivers.redis_commands import Client, Command, command
+
 _REDIRECTIONS = 5
-_KEY_AT = {"EVALSHA": 3, "EVAL": 3, "SMEMBERS": 1, "SREM": 1, "UNLINK": 1, "BLPOP": 1}
+_SLOTS = command("CLUSTER SLOTS")
 _NO_ANSWER = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
 
 
@@ -39,25 +41,29 @@ class Cluster:
         seed: A client of any node; the others' are like it.
     """
 
-    def __init__(self, seed: "redis.Redis") -> None:
+    def __init__(self, seed: Client) -> None:
         at = seed.connection_pool.connection_kwargs
         self._seed = seed
         self._nodes = {Place(at.get("host", "localhost"), int(at.get("port", 6379))): seed}
         self._owners: dict[int, Place] = {}
         self._silent: set[Place] = set()
 
-    def execute_command(self, *words: str) -> Any:
-        """Run a command on the node that has its first key, or on the first that answers where it has none."""
-        at = _KEY_AT.get(words[0])
-        if at is None:
-            return self._of_any(*words)[1]
-        slot = key_slot(words[at].encode())
+    def ask(self, command: Command, values: Sequence[object] = ()) -> Any:
+        """Run a command on the node that has its key, or on the first that answers where it has none."""
+        if not command.key:
+            return self._of_any(command, values)[1]
+        slot = key_slot(command.key.encode())
         for _ in range(_REDIRECTIONS):
             try:
-                return self._of(slot, *words)
+                return self._of(slot, command, values)
             except MovedError:
                 continue
-        return self._of(slot, *words)
+        return self._of(slot, command, values)
+
+    def forget(self) -> None:
+        """Give up the connections that are not in use, of every node."""
+        for node in list(self._nodes.values()):
+            node.forget()
 
     def pools(self) -> Iterator["redis.ConnectionPool"]:
         """Tell the connection pools of the nodes that were used."""
@@ -68,10 +74,10 @@ class Cluster:
         for node in list(self._nodes.values()):
             node.close()
 
-    def _of(self, slot: int, *words: str) -> Any:
+    def _of(self, slot: int, command: Command, values: Sequence[object]) -> Any:
         place = self._owner(slot)
         try:
-            return self._node(place).execute_command(*words)
+            return self._node(place).ask(command, values)
         except MovedError as moved:
             self._owners[slot] = Place(moved.host or place.host, moved.port)
             raise
@@ -87,7 +93,7 @@ class Cluster:
         return self._owners[slot]
 
     def _ask_owners(self) -> dict[int, Place]:
-        asked, ranges = self._of_any("CLUSTER", "SLOTS")
+        asked, ranges = self._of_any(_SLOTS)
         owners: dict[int, Place] = {}
         for first, last, *nodes in ranges:
             # A node that does not know its own name leaves it out: it is the one that was asked.
@@ -97,11 +103,11 @@ class Cluster:
                 self._node(place)  # known from now on, also a replica: it can be asked when others are gone
         return owners
 
-    def _of_any(self, *words: str) -> tuple[Place, Any]:
+    def _of_any(self, command: Command, values: Sequence[object] = ()) -> tuple[Place, Any]:
         problem: Exception = AssertionError("there is always the first node")
         for place, node in sorted(self._nodes.items(), key=lambda each: each[0] in self._silent):
             try:
-                answer = node.execute_command(*words)
+                answer = node.ask(command, values)
             except _NO_ANSWER as error:
                 problem = error
                 self._silent.add(place)
@@ -110,11 +116,11 @@ class Cluster:
                 return place, answer
         raise problem
 
-    def _node(self, place: Place) -> "redis.Redis":
+    def _node(self, place: Place) -> Client:
         if place not in self._nodes:
             pool = self._seed.connection_pool
             settings = pool.connection_kwargs | place._asdict()
-            node = redis.Redis.from_pool(redis.ConnectionPool(connection_class=pool.connection_class, **settings))
+            node = Client(redis.ConnectionPool(connection_class=pool.connection_class, **settings))
             return self._nodes.setdefault(place, node)
         return self._nodes[place]
 

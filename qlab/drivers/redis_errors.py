@@ -96,8 +96,6 @@ def unexpected(reply: str, what: str, where: str) -> UnexpectedReply:
 
 def _unreached(error: Exception, said: str, where: str) -> DriverUnavailable | None:
     """Tell why no connection was made; None where one was."""
-    if isinstance(error, redis.exceptions.MaxConnectionsError):
-        return DriverUnavailable(f"{where} was not asked: the client's own pool has no connection left ({said})")
     if not isinstance(error, _NO_CONNECTION) or "connecting to" not in said:
         return None
     cause = error.__context__

@@ -99,43 +99,38 @@ def page(head: Read[Item], row: Callable[[Any], Any]) -> Read[tuple[Item, list[A
 
 def job(queue: str) -> Read[Job]:
     """Make a reader of a job, as `described` in `row.lua` tells it."""
+    return lambda row: _job(queue, row)
 
-    def read(row: Any) -> Job:
-        id, uid, name, body, attempts, dispatched_at, available_at, reserved_at, _, _, _ = listed(row)
-        times = from_us(whole(dispatched_at)), from_us(whole(available_at))
-        since = None if reserved_at is None else from_us(whole(reserved_at))
-        return Job(whole(id), text(uid), queue, text(name), text(body), whole(attempts), *times, since)
 
-    return read
+def _job(queue: str, row: Any) -> Job:
+    id, uid, name, body, attempts, dispatched_at, available_at, reserved_at, _, _, _ = listed(row)
+    since = None if reserved_at is None else from_us(whole(reserved_at))
+    times = from_us(whole(dispatched_at)), from_us(whole(available_at)), since
+    return Job(whole(id), text(uid), queue, text(name), text(body), whole(attempts), *times)
 
 
 def in_order(queue: str) -> Read[tuple[tuple[int, int], Job]]:
     """Make a reader of a job with its place in the order, `(available_at, serial number)`."""
-    read = job(queue)
-    return lambda row: ((whole(row[6]), whole(row[10])), read(row))
+    return lambda row: ((whole(row[6]), whole(row[10])), _job(queue, row))
 
 
-def reservations(queue: str, token: str) -> Read[tuple[bool, list[Reservation]]]:
-    """Make a reader of whether more may be left, and of what was reserved; nil is that nothing was."""
-    read = job(queue)
-
-    def reserved(row: Any) -> Reservation:
-        held = read(row)
-        return Reservation(held, f"{token}-{held.id}", from_us(whole(row[8])), flag(row[9]))
-
-    rows = page(flag, reserved)
-    return lambda reply: rows([0] if reply is None or reply is False else reply)
+def reserved(reply: Any, queue: str, token: str) -> tuple[bool, list[Reservation]]:
+    """Read whether more may be left, and what was reserved with a token; nil is that nothing was."""
+    if reply is None or reply is False:
+        return False, []
+    more, *rows = listed(reply)
+    return flag(more), [_reservation(queue, token, row) for row in rows]
 
 
-def completed_and_reserved(queue: str, token: str) -> Read[tuple[bool, tuple[bool, list[Reservation]]]]:
-    """Make a reader of whether a job was completed, and of what was reserved."""
-    read = reservations(queue, token)
+def _reservation(queue: str, token: str, row: Any) -> Reservation:
+    held = _job(queue, row)
+    return Reservation(held, f"{token}-{held.id}", from_us(whole(row[8])), flag(row[9]))
 
-    def both(reply: Any) -> tuple[bool, tuple[bool, list[Reservation]]]:
-        completed, reserved = listed(reply)
-        return flag(completed), read(reserved)
 
-    return both
+def completed_and_reserved(reply: Any, queue: str, token: str) -> tuple[bool, tuple[bool, list[Reservation]]]:
+    """Read whether a job was completed, and what was reserved."""
+    completed, following = listed(reply)
+    return flag(completed), reserved(following, queue, token)
 
 
 def pushed(queue: str, jobs: Sequence[NewJob], now: int, moments: Sequence[int]) -> Read[list[Job]]:

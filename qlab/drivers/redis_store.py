@@ -3,8 +3,8 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -17,6 +17,7 @@ from qlab.driver import Counts, Durability, Mark, Statement, tell
 from qlab.drivers import redis_errors, redis_replies
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
 from qlab.drivers.redis_cluster import Cluster
+from qlab.drivers.redis_commands import Client, Command, command
 from qlab.drivers.statements import lua, script
 from qlab.errors import DriverUnavailable, QlabError, QueueClosed, UnusableStore
 from qlab.escape import shortened, without_password
@@ -29,6 +30,8 @@ REPLY_WAIT = 10.0
 """How many seconds an answer is waited for, unless the address says otherwise."""
 
 _PAGE = 500
+_REMEMBERED = 1_000
+_KEYED = ("BLPOP", "SMEMBERS", "SREM", "UNLINK")
 
 Item = TypeVar("Item")
 
@@ -73,12 +76,12 @@ class RedisStore(StagedFailures):
         if isinstance(client, redis.RedisCluster):
             client = client.get_redis_connection(client.get_default_node())
         own = _own(client)
-        self._client: redis.Redis | Cluster = own
+        self._client: Client | Cluster = own
         self._reply_wait: float = own.connection_pool.connection_kwargs["socket_timeout"]
         self._on_close = on_close
         self._tokens = Tokens()
         self._closed = False
-        self._digests: dict[str, str] = {}
+        self._commands: dict[tuple[str, str], Command] = {}
         self.url = url or _url_of(client, self)
         try:
             self.info = self._ask("INFO", "server", read=redis_replies.facts)
@@ -129,8 +132,9 @@ class RedisStore(StagedFailures):
         while asked := min(limit - len(reservations), _PAGE):
             moment, deadline, token = us(now), _deadline(now, retry_after), self._tokens.next()
             values = (moment, deadline, token, asked)
+            read = partial(redis_replies.reserved, queue=queue, token=token)
             try:
-                more, found = self._call("reserve", queue, *values, read=redis_replies.reservations(queue, token))
+                more, found = self._call("reserve", queue, *values, read=read)
             except DriverUnavailable:
                 if not reservations:
                     raise
@@ -148,7 +152,7 @@ class RedisStore(StagedFailures):
     ) -> tuple[bool, Reservation | None]:
         queue, token = reservation.job.queue, self._tokens.next()
         asked = (reservation.job.id, reservation.token, us(now), _deadline(now, retry_after), token, 1)
-        read = redis_replies.completed_and_reserved(queue, token)
+        read = partial(redis_replies.completed_and_reserved, queue=queue, token=token)
         completed, (more, following) = self._call("complete_and_reserve", queue, *asked, read=read)
         if not following and more:
             # The job is completed: where the store goes away now, the next one is asked for later.
@@ -263,7 +267,7 @@ class RedisStore(StagedFailures):
     def _is_cluster(self) -> bool:
         return "cluster" in (self.info.get("redis_mode"), self.info.get("server_mode"))
 
-    def _cluster(self, node: "redis.Redis") -> Cluster:
+    def _cluster(self, node: Client) -> Cluster:
         if "path" in node.connection_pool.connection_kwargs:
             raise UnusableStore(
                 f"{self._where} is a node of a cluster, whose nodes are reached by TCP: write redis://HOST:PORT"
@@ -290,20 +294,30 @@ class RedisStore(StagedFailures):
         return self._call(verb, job.queue, job.id, reservation.token, *values, read=redis_replies.flag)
 
     def _call(self, verb: str, queue: str, *values: object, read: redis_replies.Read[Item]) -> Item:
-        """Run a verb's script and read its answer; the server is sent its text only where it does not know it."""
-        text, keys = script(self.layout, verb), self.keys(queue)
+        """Run a verb's script and read its answer."""
         if self._listeners:
             tell(self._listeners, self._statement(verb, queue, values))
-        digest = self._digests.get(verb)
-        if digest is None:
-            digest = self._digests[verb] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        words = _words((len(keys), *keys, *values))
-        with self._explained(verb):
-            try:
-                reply = self._client.execute_command("EVALSHA", digest, *words)
-            except redis.exceptions.NoScriptError:
-                reply = self._client.execute_command("EVAL", text, *words)
-        return self._understood(verb, reply, read)
+        return self._answer(verb, lambda: self._run(verb, queue, values), read)
+
+    def _run(self, verb: str, queue: str, values: Sequence[object]) -> Any:
+        """Run a script; the server is sent its text only where it does not know it."""
+        try:
+            return self._client.ask(self._command(verb, queue), values)
+        except redis.exceptions.NoScriptError:
+            return self._client.ask(self._script_call("EVAL", script(self.layout, verb), queue), values)
+
+    def _command(self, verb: str, queue: str) -> Command:
+        known = self._commands.get((verb, queue))
+        if known is None:
+            if len(self._commands) >= _REMEMBERED:
+                self._commands.clear()
+            digest = hashlib.sha1(script(self.layout, verb).encode(), usedforsecurity=False).hexdigest()
+            known = self._commands[verb, queue] = self._script_call("EVALSHA", digest, queue)
+        return known
+
+    def _script_call(self, name: str, what: str, queue: str) -> Command:
+        keys = self.keys(queue)
+        return command(name, what, len(keys), *keys, key=keys[0])
 
     def _pages(self, verb: str, queue: str, row: redis_replies.Read[Item], *values: object) -> Iterator[Item]:
         cursor = "0"
@@ -313,15 +327,23 @@ class RedisStore(StagedFailures):
             if cursor == "0":
                 return
 
-    def _ask(self, command: str, *values: object, read: redis_replies.Read[Item]) -> Item:
+    def _ask(self, name: str, *values: object, read: redis_replies.Read[Item]) -> Item:
         if self._listeners:
             words = " ".join(shortened(str(value)) for value in values)
-            tell(self._listeners, Statement("Redis", command.lower(), command, words))
-        with self._explained(command):
-            reply = self._client.execute_command(command, *_words(values))
-        return self._understood(command, reply, read)
+            tell(self._listeners, Statement("Redis", name.lower(), name, words))
+        asked = command(name, key=str(values[0]) if name in _KEYED else "")
+        return self._answer(name, lambda: self._client.ask(asked, values), read)
 
-    def _understood(self, what: str, reply: Any, read: redis_replies.Read[Item]) -> Item:
+    def _answer(self, what: str, ask: Callable[[], Any], read: redis_replies.Read[Item]) -> Item:
+        if self._closed:
+            raise QueueClosed()
+        try:
+            reply = ask()
+        except Exception as error:
+            if (problem := self._problem(what, error)) is None:
+                raise
+            # The server may have repeated the password, which no traceback should show either.
+            raise problem from (None if self._secret(str(error)) else error)
         try:
             return read(reply)
         except redis_replies.MALFORMED as error:
@@ -332,20 +354,6 @@ class RedisStore(StagedFailures):
         for name in ("appendonly", "appendfsync", "save"):
             found |= self._ask("CONFIG GET", name, read=redis_replies.settings)
         return found
-
-    @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        if self._closed:
-            raise QueueClosed()
-        try:
-            yield
-        except BaseException as error:
-            if not isinstance(error, redis.exceptions.RedisError):
-                self._forget_connections()
-            if isinstance(error, Exception) and (problem := self._problem(what, error)) is not None:
-                # The server may have repeated the password, which no traceback should show either.
-                raise problem from (None if self._secret(str(error)) else error)
-            raise
 
     def _problem(self, what: str, error: Exception) -> QlabError | None:
         """Tell what an error of the client library means; None for one that is not about the server."""
@@ -360,14 +368,8 @@ class RedisStore(StagedFailures):
         return None
 
     def _unexpected(self, what: str, shown: str) -> QlabError:
-        # The next answer on this connection may be another question's.
-        self._forget_connections()
+        self._client.forget()  # The next answer on this connection may be another question's.
         return redis_errors.unexpected(shortened(self._scrubbed(shown), 200), what, f"{self.name} at {self._where}")
-
-    def _forget_connections(self) -> None:
-        """Interrupted between question and answer, a connection would give the next question this one's answer."""
-        for pool in self._pools():
-            pool.disconnect(inuse_connections=False)
 
     @property
     def _where(self) -> str:
@@ -391,11 +393,6 @@ class RedisStore(StagedFailures):
             "\n".join(lua(self.layout, file) for file in files),
             f"KEYS {shortened(self._tag(queue), 300)}* ARGV {argv}",
         )
-
-
-def _words(values: Sequence[object]) -> list[str]:
-    """Send text only: hiredis crashes where a signal comes while it converts a number."""
-    return [value if isinstance(value, str) else str(value) for value in values]
 
 
 def check_prefix(prefix: str | None) -> str:
@@ -423,7 +420,7 @@ def escaped(queue: str) -> str:
     return queue
 
 
-def _own(client: "redis.Redis") -> "redis.Redis":
+def _own(client: "redis.Redis") -> Client:
     """Make a client with a pool like another's, but with plain bytes and without resending."""
     pool = client.connection_pool
     settings = dict(pool.connection_kwargs)
@@ -435,8 +432,7 @@ def _own(client: "redis.Redis") -> "redis.Redis":
     }
     settings["socket_timeout"] = settings.get("socket_timeout") or REPLY_WAIT
     settings["encoding"] = "utf-8"
-    own = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
-    return redis.Redis.from_pool(own)
+    return Client(redis.ConnectionPool(connection_class=pool.connection_class, **settings))
 
 
 def _url_of(client: "redis.Redis", driver: RedisStore) -> str:

@@ -1,23 +1,19 @@
 -- What both layouts share. A job's fields are packed in the hash ROWS, by id; its payload stands alone in BODIES, and no script
 -- ever decodes it. Times are microseconds. Texts of numbers come from ARGV as they are, so that none is rounded.
 
-local FIELDS = {'uid', 'name', 'dispatched_at', 'attempts', 'available_at', 'seq', 'reserved_at', 'token', 'claimable_since',
-                'ran_out', 'entry'}
-
 local function text(number) return string.format('%.0f', number) end
 
 local function load(id)
   local packed = redis.call('HGET', ROWS, id)
   if not packed then return nil end
-  local row = {id = id}
-  for i, value in ipairs(cmsgpack.unpack(packed)) do row[FIELDS[i]] = value end
-  return row
+  local row = cmsgpack.unpack(packed)
+  return {id = id, uid = row[1], name = row[2], dispatched_at = row[3], attempts = row[4], available_at = row[5], seq = row[6],
+          reserved_at = row[7], token = row[8], claimable_since = row[9], ran_out = row[10], entry = row[11]}
 end
 
 local function save(row)
-  local packed = {}
-  for i, field in ipairs(FIELDS) do packed[i] = row[field] or false end
-  redis.call('HSET', ROWS, row.id, cmsgpack.pack(packed))
+  redis.call('HSET', ROWS, row.id, cmsgpack.pack({row.uid, row.name, row.dispatched_at, row.attempts, row.available_at, row.seq,
+             row.reserved_at or false, row.token or false, row.claimable_since or false, row.ran_out or false, row.entry}))
 end
 
 local function held(id, token)   -- the row, while this token is its fence
@@ -74,14 +70,12 @@ local function awaken(count)   -- a token for each job that may be reserved now:
 end
 
 local function fail_without_payload(row, now, token)   -- nobody can run it, nor should it vanish without a word
-  if body(row) ~= '' then return false end
   row.token = token
   stage(row, now, text(row.attempts), 'PayloadLost: the server has lost the payload: does its maxmemory-policy evict keys? '
         .. 'jobs need noeviction', '')
-  return true
 end
 
-local function described(row)
-  return {tonumber(row.id), row.uid, row.name, body(row), row.attempts, row.dispatched_at,
+local function described(row, payload)
+  return {tonumber(row.id), row.uid, row.name, payload or body(row), row.attempts, row.dispatched_at,
           row.available_at, row.reserved_at or false, row.claimable_since or false, row.ran_out and 1 or 0, row.seq}
 end

@@ -4,7 +4,8 @@
 -- returns 1, or 0 where the reservation was superseded
 local row = held(ARGV[1], ARGV[2])
 if not row then return 0 end
-redis.call('ZREM', RESERVED, place(row))
-redis.call('ZREM', RUN_OUT, place(row))
+local member = place(row)
+redis.call('ZREM', RESERVED, member)
+redis.call('ZREM', RUN_OUT, member)
 forget(row)
 return 1

@@ -27,19 +27,21 @@ while #reserved <= limit and skipped < 100 do
   local popped = redis.call('LPOP', READY)
   if not popped then break end
   local row = load(string.match(popped, '^[^:]*'))
-  local there = row and item(row) == popped
-  if there then redis.call('ZREM', RUN_OUT, place(row)) end
-  if there and not fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) then
+  local there = row and item(row) == popped   -- else the job was completed, extended or recovered since it was appended
+  local member, payload = there and place(row), there and body(row) or ''
+  if there then redis.call('ZREM', RUN_OUT, member) end
+  if payload ~= '' then
     row.attempts = row.attempts + 1
     row.ran_out = row.reserved_at and true
     row.claimable_since = math.min(row.available_at, tonumber(now))
     row.reserved_at, row.available_at, row.token = tonumber(now), tonumber(deadline), ARGV[3] .. '-' .. row.id
     row.entry = row.entry + 1
-    redis.call('ZADD', RESERVED, deadline, place(row))
+    redis.call('ZADD', RESERVED, deadline, member)
     save(row)
-    table.insert(reserved, described(row))
+    table.insert(reserved, described(row, payload))
   else
-    skipped = skipped + 1   -- a job that was completed, extended or recovered since it was appended
+    if there then fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) end
+    skipped = skipped + 1
   end
 end
 if skipped == 100 or moved == 100 then

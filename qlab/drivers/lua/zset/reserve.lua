@@ -9,7 +9,8 @@ while #reserved <= limit and skipped < 100 do
   if #due == 0 then break end
   for _, member in ipairs(due) do
     local row = load(id_at(member))
-    if row and not fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) then
+    local payload = row and body(row) or ''
+    if payload ~= '' then
       row.attempts = row.attempts + 1
       row.ran_out = row.reserved_at and true
       row.claimable_since = row.available_at
@@ -17,8 +18,9 @@ while #reserved <= limit and skipped < 100 do
       redis.call('ZADD', AVAILABLE, deadline, member)
       redis.call('ZADD', RESERVED, deadline, member)
       save(row)
-      table.insert(reserved, described(row))
+      table.insert(reserved, described(row, payload))
     else
+      if row then fail_without_payload(row, now, ARGV[3] .. '-' .. row.id) end
       redis.call('ZREM', AVAILABLE, member)   -- a job that lost its payload, or an id without a job: nobody can run it
       redis.call('ZREM', RESERVED, member)
       skipped = skipped + 1

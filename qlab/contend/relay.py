@@ -31,11 +31,14 @@ class Relay:
         script = str(Path(__file__).with_name("relay_process.py"))
         target = [place] if isinstance(place, str) else [place[0], str(place[1])]
         pipe = subprocess.PIPE
-        # In a session of its own no Ctrl-C of a terminal reaches it: it ends after those who speak through it.
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, str(delay), *target],
-            bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True,
-        )  # fmt: skip
+        try:
+            # In a session of its own no Ctrl-C of a terminal reaches it: it ends after those who speak through it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", script, str(delay), *target],
+                bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise DriverUnavailable(f"the relay to {place!r} cannot be started: {error}") from error
         if not (port := cast("IO[bytes]", self._process.stdout).readline()):
             said = cast("IO[bytes]", self._process.stderr).read().decode(errors="replace")
             self.close()

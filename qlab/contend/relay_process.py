@@ -34,6 +34,7 @@ class End(asyncio.Protocol):
         self._connect = connect
         self._loop = asyncio.get_running_loop()
         self._carried: deque[tuple[float, bytes | None]] = deque()
+        self._heard_all = False
         self._other: End
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -59,11 +60,12 @@ class End(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Carry the end of what is said here; what the other end still says is carried, too."""
-        self._other.deliver(None)
+        self._heard_all = True
+        self._other.deliver(b"")
         return True
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio tells it
-        """Carry the end."""
+        """Carry the end of the connection."""
         if hasattr(self, "_other"):
             self._other.deliver(None)
 
@@ -76,7 +78,7 @@ class End(asyncio.Protocol):
         self._other._transport.resume_reading()  # noqa: SLF001 - the two are of one class
 
     def deliver(self, data: bytes | None) -> None:
-        """Say something here in a while; None ends the connection."""
+        """Say something here in a while; nothing is the last that is said, and None ends the connection."""
         self._carried.append((self._loop.time() + self._delay, data))
         if len(self._carried) == 1:
             self._loop.call_at(self._carried[0][0], self._deliver_due)
@@ -84,12 +86,17 @@ class End(asyncio.Protocol):
     def _deliver_due(self) -> None:
         now = self._loop.time()
         while self._carried and self._carried[0][0] <= now:
-            if (data := self._carried.popleft()[1]) is None:
-                self._transport.close()
-            elif not self._transport.is_closing():
-                self._transport.write(data)
+            self._say(self._carried.popleft()[1])
         if self._carried:
             self._loop.call_at(self._carried[0][0], self._deliver_due)
+
+    def _say(self, data: bytes | None) -> None:
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+        elif data is None or self._heard_all:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
 
 
 async def main(seconds: str, *place: str) -> None:

@@ -16,6 +16,7 @@ from qlab.driver import Driver
 from qlab.drivers.failed_jobs import file_of
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import MissingRequirement, QlabError, UnusableStore
+from qlab.escape import without_password
 from qlab.log import log
 from qlab.tokens import Tokens
 
@@ -31,12 +32,14 @@ class Store:
         driver: A driver on it, open up to the end of the run.
         queue: The queue to use; each run's store has it to itself.
         folder: Where its files are.
+        server: Its server, where that is private.
     """
 
     arm: Arm
     driver: Driver
     queue: str
     folder: Path
+    server: EmbeddedServer | None = None
     _disk_before: int = 0
 
     @property
@@ -52,7 +55,7 @@ class Store:
     def disk_bytes(self) -> int:
         """Tell what its files take: a SQLite file with its journal, or what the run has added to a server's log."""
         if self.arm.driver == "sqlite":
-            return sum(path.stat().st_size for path in self.folder.iterdir())
+            return sum(path.stat().st_size for path in self.folder.iterdir() if not path.name.endswith("-shm"))
         return max(0, _log_bytes(self.driver) - self._disk_before)
 
 
@@ -108,8 +111,10 @@ class Stores:
             number = next(self._numbers)
             folder = opened.enter_context(_folder(place, f"{_PREFIX}-{number}-"))
             driver = opened.enter_context(drivers.open(self._address(arm, folder, number)))
-            opened.callback(_delete, driver, queue)
-            yield Store(arm, driver, queue, folder, _log_bytes(driver))
+            if arm.driver.startswith("redis"):
+                opened.callback(_delete, driver.url, queue)
+            server = self._server(arm) if arm.persistence else None
+            yield Store(arm, driver, queue, folder, server, _log_bytes(driver))
 
     def _address(self, arm: Arm, folder: Path, number: int) -> str:
         if arm.private:
@@ -179,10 +184,10 @@ def _log_bytes(driver: Driver) -> int:
     return int(_facts(driver).get("aof_current_size", 0))
 
 
-def _delete(driver: Driver, queue: str) -> None:
-    delete = getattr(driver, "delete", None)
+def _delete(url: str, queue: str) -> None:
+    """Delete a queue's keys; by a connection of its own, for the run may have closed the other."""
     try:
-        if delete is not None:
-            delete(queue)
+        with drivers.open(url) as driver:
+            driver.delete(queue)  # type: ignore[attr-defined] # it is one of Redis
     except QlabError as problem:
-        log.warning("keys of the queue %r may be left on the server of %s: %s", queue, driver, problem)
+        log.warning("keys of the queue %r may be left at %s: %s", queue, without_password(url), problem)

@@ -19,7 +19,7 @@ SOLUTION = """def longest(waits):
 answer = longest([1, 3])  # solution
 other = 7"""
 GAPS = """def longest(waits):
-    ...  # your answer
+    return ...  # your answer
 
 
 answer = ...  # your answer

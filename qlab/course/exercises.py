@@ -44,7 +44,10 @@ def exercises(notebook: Notebook) -> Iterator[tuple[Notebook, str]]:
 
 
 def gap(solution: str) -> str:
-    """Take the answer out of a solution: `name = ...` for one line that names something, else `...`."""
+    """Take the answer out of a solution.
+
+    What is left is `name = ...` for one line that names something, `return ...` where it ends with that, else `...`.
+    """
     runs = groupby(solution.splitlines(), key=lambda line: line.endswith(_MARK))
     return "\n".join(_gap([*lines]) if answer else "\n".join(lines) for answer, lines in runs)
 
@@ -52,7 +55,8 @@ def gap(solution: str) -> str:
 def _gap(answer: Sequence[str]) -> str:
     named = _NAMED.match(answer[0]) if len(answer) == 1 else None
     indent = answer[0].removesuffix(answer[0].lstrip())
-    return f"{named[1] if named else indent}...  # your answer"
+    left = named[1] if named else indent + "return " * answer[-1].lstrip().startswith("return ")
+    return f"{left}...  # your answer"
 
 
 def opened(notebook: Notebook) -> Notebook:

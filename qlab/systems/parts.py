@@ -112,10 +112,11 @@ class AppDatabase:
 
     Args:
         path: The file.
+        synchronous: What a power cut may lose, as in a `sqlite:///` address.
     """
 
-    def __init__(self, path: str) -> None:
-        self._database = Database(path, schema=())
+    def __init__(self, path: str, *, synchronous: str = "NORMAL") -> None:
+        self._database = Database(path, schema=(), synchronous=synchronous)
         self.path = self._database.path
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:

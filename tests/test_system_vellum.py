@@ -19,11 +19,12 @@ from watching import Gate, eventually, heard
 from qlab import Queue, SimulatedClock
 from qlab.commands.store import failed_jobs_file
 from qlab.driver import Counts, Mark
-from qlab.errors import UnusableStore
+from qlab.drivers import database
+from qlab.errors import DriverUnavailable, UnusableStore
 from qlab.job import Attempt, Release
 from qlab.library import item, summary
 from qlab.patience import Patience
-from qlab.systems import Progress, Vellum, VellumDriver, vellum
+from qlab.systems import Progress, Vellum, VellumDriver, catalogue, vellum
 
 Makes = Callable[..., Vellum]
 FILES = {f"m{number}.py": f"def f{number}(): pass\n" * number for number in range(1, 8)}
@@ -397,6 +398,27 @@ def test_chunked_transactions_keep_each_write_short(makes: Makes, folder: Path, 
     app.scan(app.add_library(folder))
     app.queue.work_once()
     assert seen == [(3, 3), (6, 6), (7, 7)]
+
+
+def test_a_scan_leaves_the_lock_between_chunks_for_longer_than_a_writer_waits(
+    makes: Makes, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, another, waits = makes(chunk=3), makes(), []
+
+    def another_writes(seconds: float) -> None:
+        waits.append(seconds)
+        another.database.execute("INSERT INTO libraries (folder) VALUES (?)", [f"added {len(waits)}"])
+
+    monkeypatch.setattr(catalogue, "pause", another_writes)
+    app.scan(app.add_library(folder))
+    app.queue.work_once()
+    assert waits == [catalogue.BREATH] * 2  # none before the first of the three chunks, and none after the last
+    asked: list[float] = []
+    monkeypatch.setattr(database, "pause", asked.append)
+    with closing(VellumDriver(app.database.path, lock_wait=0.01)) as waiting, another.database.transaction():
+        with pytest.raises(DriverUnavailable, match="locked"):
+            push(waiting, "enrich_item")
+    assert max(asked) < catalogue.BREATH
 
 
 def test_a_second_scan_dispatches_only_what_is_new(makes: Makes, folder: Path) -> None:

@@ -13,10 +13,12 @@ import pandas as pd
 import pytest
 
 from qlab import frames
+from qlab.benchmarks import measure as bench
+from qlab.benchmarks import peers as ratios
 from qlab.crew import Crew
+from qlab.driver import SURVIVED
 from qlab.drivers import server
 from qlab.errors import MissingRequirement, QlabError
-from qlab.frames.peer_rates import SURVIVES
 from qlab.peers import measuring
 from qlab.peers.measuring import Compared, Round, measure, measure_once, store
 from qlab.peers.table import OURS, PEERS, Peer
@@ -210,6 +212,30 @@ def test_an_interrupt_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPa
             measure_once(ALL[peer], 2, 20)
 
 
+# -- as ratios --
+
+
+def test_each_ratio_is_of_qlab_on_a_store_that_is_as_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {"qlab SQLite NORMAL": 70.0, "qlab SQLite FULL": 50.0, "qlab Redis": 30.0}
+    monkeypatch.setattr(measuring, "measure_once", lambda peer, n, _: round_of(peer, n, rates.get(peer.name, 10.0)))
+    monkeypatch.setattr(measuring, "reasons", lambda _: {})
+    monkeypatch.setattr(ratios, "reasons", lambda _: {"rq": "rq is not installed: pip install rq"})
+    measured = bench(["peers_sqlite", "peers_redis"], runs=2).measured
+    told = {each.figure: each for each in measured if "huey" not in each.figure}
+    of = {"litequeue": 7, "persist-queue": 5, "rq": None, "dramatiq": 3, "saq": 3}
+    assert {name: each.median for name, each in told.items()} == {
+        f"qlab / {package}, {workers}": ratio for package, ratio in of.items() for workers in (1, 4)
+    }
+    assert [each.skipped for each in told.values() if each.skipped] == ["rq is not installed: pip install rq"] * 2
+    huey = [(each.benchmark, each.median, each.aim) for each in measured if each.figure == "qlab / huey, 1"]
+    assert huey == [("peers_sqlite", 5, "at least 1.4"), ("peers_redis", 3, "at least 2")]
+
+
+def test_what_the_ratios_are_of_is_measured() -> None:
+    for each in bench(["peers_sqlite"], jobs=100, runs=1).measured:
+        assert each.skipped or 0 < each.runs[0] < float("inf"), each
+
+
 # -- the table --
 
 
@@ -221,7 +247,7 @@ def test_the_frame_tells_the_median_and_the_range_of_the_repeats() -> None:
     told = frame.iloc[2]
     assert (told["jobs_per_second"], told["low"], told["high"], told["runs"]) == (20.0, 10.0, 40.0, 3)
     assert (told["lost"], told["duplicated"], told["server"]) == (3, 6, "a store")
-    assert [*frame["survives"]] == [SURVIVES[2], SURVIVES[3], SURVIVES[3]]
+    assert [*frame["survives"]] == [SURVIVED[2], SURVIVED[3], SURVIVED[3]]
     assert [*frame["acknowledges"]] == [True, False, False]
 
 

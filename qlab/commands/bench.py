@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     help="Write machine, versions, settings and every run into this file, too.",
 )
 def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> None:
-    """Measure how fast simulating, its trace and its stores are here.
+    """Measure how fast simulating, its trace and its stores are here, and qlab beside other queues.
 
     Each figure is the median of some runs, with its range. A ratio is made of two things that are measured in turn, so
     it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
-    some: simulate, growth, sqlite, trace.
+    some: simulate, growth, sqlite, trace, peers_sqlite, peers_redis.
     """
     from qlab import benchmarks
 

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from qlab.driver import SURVIVED
+
 if TYPE_CHECKING:
     from qlab.peers.measuring import Compared, Round
 
-SURVIVES = ("nothing", "a killed worker", "a power cut but for the last moments", "a power cut")
-"""What the jobs in a store survive, from the least on: stores are of like durability where this is equal."""
-
-_SURVIVES = {"NORMAL": SURVIVES[2], "FULL": SURVIVES[3], "": SURVIVES[2]}
+_SURVIVES = {"NORMAL": SURVIVED[2], "FULL": SURVIVED[3], "": SURVIVED[2]}
 
 _COLUMNS: dict[str, Any] = {
     "peer": "category",
     "version": str,
     "store": pd.CategoricalDtype(["SQLite", "Redis"]),
     "server": str,
-    "survives": pd.CategoricalDtype([*SURVIVES], ordered=True),
+    "survives": pd.CategoricalDtype([*SURVIVED], ordered=True),
     **dict.fromkeys(("workers", "runs", "jobs"), "int64"),
     **dict.fromkeys(("jobs_per_second", "low", "high", "enqueue_per_second"), "float64"),
     **dict.fromkeys(("lost", "duplicated"), "int64"),
@@ -42,7 +41,7 @@ def peers(found: Compared) -> pd.DataFrame:
         - `version` (str): its version;
         - `store` (category): `SQLite` or `Redis`;
         - `server` (str): product, version and settings of the store;
-        - `survives` (ordered category of `SURVIVES`): what the jobs in it survive;
+        - `survives` (ordered category, `qlab.driver.SURVIVED`): what the jobs in it survive;
         - `workers`, `runs`, `jobs` (int64): processes; repeats; jobs of each repeat;
         - `jobs_per_second`, `low`, `high` (float64): the median and the range of the repeats;
         - `enqueue_per_second` (float64): the median of what one process stores, one job at a time;

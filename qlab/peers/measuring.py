@@ -23,7 +23,7 @@ WORKERS = (1, 4)
 """How many processes work, unless it is said otherwise."""
 
 PERSISTENCE = "everysec"
-"""How the server of those on Redis keeps its jobs: it compares with SQLite's NORMAL."""
+"""How the server of those on Redis keeps its jobs, which compares with SQLite's NORMAL; it is reached over TCP."""
 
 _FEWEST = 20  # jobs
 _ONE_BY_ONE = 200  # jobs: how many are stored one at a time to measure that
@@ -101,7 +101,7 @@ def measure(
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
     chance = random.Random(seed)
-    compared.missing.update(_missing(compared.peers))
+    compared.missing.update(reasons(compared.peers))
     here = [peer for peer in compared.peers if peer.name not in compared.missing]
     arms = [(peer, number) for peer in here for number in workers]
     for repeat in range(repeats):
@@ -153,10 +153,17 @@ def store(peer: Peer) -> Iterator[tuple[str, str]]:
             server = f"SQLite {sqlite3.sqlite_version}, WAL, synchronous={peer.synchronous}"
             yield f"sqlite:///{quote(str(path))}?synchronous={peer.synchronous}" if ours else str(path), server
             return
-        with EmbeddedServer(persistence=PERSISTENCE) as redis:
+        with EmbeddedServer(persistence=PERSISTENCE, tcp=True) as redis:
             server = f"{redis.name} {redis.version}, AOF {PERSISTENCE}"
             failed = f"?failed_jobs=sqlite:///{quote(folder)}/failed.db"
-            yield f"{redis.url}{failed}" if ours else redis.url, server
+            yield f"{redis.tcp_url}{failed}" if ours else redis.tcp_url, server
+
+
+def reasons(peers: Sequence[Peer]) -> dict[str, str]:
+    """Say why some cannot be measured here, by their names."""
+    server = _no_server() if any(peer.store == "Redis" for peer in peers) else ""
+    found = {peer.name: peer.missing() or (server if peer.store == "Redis" else "") for peer in peers}
+    return {name: reason for name, reason in found.items() if reason}
 
 
 def _worked(peer: Peer, address: str, workers: int, patience: float) -> tuple[Counter[int], float]:
@@ -172,6 +179,8 @@ def _worked(peer: Peer, address: str, workers: int, patience: float) -> tuple[Co
                 last = max(last, moment)
             elif monotonic() > began + patience:
                 raise QlabError(f"{peer.name} was not done after {patience:.0f} s")
+    if not handled:
+        raise QlabError(f"{peer.name} handled none of the jobs")
     return handled, last - began
 
 
@@ -181,13 +190,6 @@ def _chosen(names: Iterable[str]) -> tuple[Peer, ...]:
     if unknown := sorted(wanted - set(there)):
         raise ValueError(f"there is no peer {unknown[0]!r}: use {', '.join(there)}")
     return tuple(peer for peer in (*OURS, *PEERS) if peer.name in wanted or not wanted)
-
-
-def _missing(peers: Sequence[Peer]) -> dict[str, str]:
-    """Say why some cannot be measured here, by their names."""
-    server = _no_server() if any(peer.store == "Redis" for peer in peers) else ""
-    reasons = {peer.name: peer.missing() or (server if peer.store == "Redis" else "") for peer in peers}
-    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _no_server() -> str:

@@ -415,9 +415,12 @@ def test_a_scan_leaves_the_lock_between_chunks_for_longer_than_a_writer_waits(
     assert waits == [catalogue.BREATH] * 2  # none before the first of the three chunks, and none after the last
     asked: list[float] = []
     monkeypatch.setattr(database, "pause", asked.append)
-    with closing(VellumDriver(app.database.path, lock_wait=0.01)) as waiting, another.database.transaction():
-        with pytest.raises(DriverUnavailable, match="locked"):
-            push(waiting, "enrich_item")
+    with (
+        closing(VellumDriver(app.database.path, lock_wait=0.01)) as waiting,
+        another.database.transaction(),
+        pytest.raises(DriverUnavailable, match="locked"),
+    ):
+        push(waiting, "enrich_item")
     assert max(asked) < catalogue.BREATH
 
 

@@ -189,8 +189,8 @@ def vellum(
         workers: How many threads `start` makes.
         poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
         tries: How many attempts a job has in all; None for no limit.
-        chunk: How many files a scan takes in one transaction: small ones let others write in between, in a pause of 5 ms
-            after each.
+        chunk: How many files a scan takes in one transaction: small ones let others write in between, in a pause of
+            5 ms after each.
 
     Raises:
         ValueError: A number is out of its range, or the path names no file.

@@ -8,6 +8,8 @@ from qlab import payload as _payload
 from qlab.escape import shortened
 from qlab.show import plain, seconds, table_html
 
+_UNREAD: Any = object()
+
 
 class JobState(StrEnum):
     """Where a job is; a function of its row and of the moment, the same on every driver."""
@@ -188,32 +190,44 @@ class Attempt:
     """One run of a handler on a job: what a handler is given (by habit it calls it `job`).
 
     Attributes:
-        id: The job's id.
-        name: The handler's name.
-        number: Which attempt this is, from 1.
         context: What the application gave the queue, usually its database.
         reservation: What the worker holds.
+        worker: Who runs it, as the trace names it.
+        now: The moment that its queue was told, in seconds; None where the queue's clock tells it.
     """
 
-    __slots__ = ("_body", "_payload", "_verbs", "context", "id", "name", "number", "reservation")
+    __slots__ = ("_payload", "_verbs", "context", "now", "reservation", "worker")
 
-    def __init__(self, reservation: Reservation, context: Any, verbs: "AttemptVerbs") -> None:
-        job = reservation.job
-        self.id = job.id
-        self.name = job.name
-        self.number = job.attempts
-        self.context = context
+    def __init__(
+        self, reservation: Reservation, context: Any, verbs: "AttemptVerbs", now: float | None = None, worker: str = ""
+    ) -> None:
         self.reservation = reservation
-        self._body: str | None = job.body
-        self._payload: Any = None
+        self.context = context
+        self.now = now
+        self.worker = worker
+        self._payload: Any = _UNREAD
         self._verbs = verbs
+
+    @property
+    def id(self) -> int:
+        """The job's id."""
+        return self.reservation.job.id
+
+    @property
+    def name(self) -> str:
+        """The handler's name."""
+        return self.reservation.job.name
+
+    @property
+    def number(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.reservation.job.attempts
 
     @property
     def payload(self) -> Any:
         """The payload, decoded when it is first read; every attempt gets its own."""
-        if self._body is not None:
-            self._payload = _payload.decode(self._body)
-            self._body = None
+        if self._payload is _UNREAD:
+            self._payload = _payload.decode(self.reservation.job.body)
         return self._payload
 
     def extend(self, seconds: float) -> bool:

@@ -1,6 +1,7 @@
 """How one step of a worker ends: small values, never exceptions."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from qlab.escape import shortened
 from qlab.show import seconds, table_html
@@ -76,6 +77,22 @@ class Completed(Settled):
     def says(self) -> str:
         """What happened, in one sentence."""
         return f"job {self.job} is done"
+
+
+_settled: Any = Settled
+_set_job, _set_name, _set_attempt, _set_at = (
+    getattr(_settled, field).__set__ for field in ("job", "name", "attempt", "at")
+)
+
+
+def completed(job: int, name: str, attempt: int, at: float) -> Completed:
+    """Make a `Completed` in half the time that its own `__init__` takes: nearly every job ends so."""
+    outcome = object.__new__(Completed)
+    _set_job(outcome, job)
+    _set_name(outcome, name)
+    _set_attempt(outcome, attempt)
+    _set_at(outcome, at)
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Patience:
     Attributes:
         poll: How many seconds to wait where nothing is due.
         jitter: By which share of itself each wait is made longer or shorter.
+        gone: Whether the store is away.
 
     Raises:
         ValueError: `poll` is not above 0, or `jitter` is not from 0 to 1.
@@ -38,13 +39,9 @@ class Patience:
         if self.jitter > 1:
             raise ValueError(f"jitter is {jitter!r}: use a share of the wait, from 0 to 1")
         self._who = who
-        self._gone_at: float | None = None
+        self.gone = False
+        self._gone_at = 0.0
         self._next = FIRST_WAIT
-
-    @property
-    def gone(self) -> bool:
-        """Whether the store is away."""
-        return self._gone_at is not None
 
     def idle(self) -> float:
         """Tell how many seconds to wait where nothing is due."""
@@ -52,8 +49,8 @@ class Patience:
 
     def away(self, error: Exception) -> float:
         """Tell how many seconds to wait where the store has raised an error; it is logged when it begins to."""
-        if self._gone_at is None:
-            self._gone_at, self._next = monotonic(), FIRST_WAIT
+        if not self.gone:
+            self.gone, self._gone_at, self._next = True, monotonic(), FIRST_WAIT
             if isinstance(error, QlabError):
                 log.warning("worker=%s: its store is away, and is waited for: %s", self._who, error_text(error))
             else:
@@ -63,9 +60,9 @@ class Patience:
 
     def answered(self) -> None:
         """Hear that the store answers; it is logged where it had been away."""
-        if self._gone_at is not None:
+        if self.gone:
             log.warning("worker=%s: its store is back after %.1f s", self._who, monotonic() - self._gone_at)
-            self._gone_at = None
+            self.gone = False
 
     def _varied(self, seconds: float) -> float:
         return seconds * _chance.uniform(1 - self.jitter, 1 + self.jitter)

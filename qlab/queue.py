@@ -17,8 +17,9 @@ from qlab.log import log
 from qlab.outcome import Outcome, Settled
 from qlab.policy import Backoff, Policy
 from qlab.registry import Handler, Registry, Tries, checked_name
+from qlab.running import Ended
 from qlab.show import Table
-from qlab.steps import Asked, Ended, Steps, Told, never, nobody
+from qlab.steps import Asked, Steps, Told, never, nobody
 from qlab.tokens import Tokens
 from qlab.trace import CODES, NOTHING, Kind, Trace
 
@@ -299,10 +300,10 @@ class Queue:
         last = None if until is None else self.clock.moment(until)
         outcomes: Table[Outcome] = Table()
         try:
-            outcomes.extend(self._steps.drain(worker))
+            self._steps.drain(outcomes.append, worker)
             while last is not None and (due := self.next_due()) is not None and due <= last:
                 self._wait_until(due)
-                outcomes.extend(self._steps.drain(worker))
+                self._steps.drain(outcomes.append, worker)
         except (DriverUnavailable, UnusableStore):
             # A store that goes away after jobs were run ends the work; what was done is told.
             if not outcomes:
@@ -335,8 +336,7 @@ class Queue:
             DriverUnavailable: The store did not answer, and nothing is held.
         """
         self._check_open()
-        for outcome in self._steps.drain(worker, stopping, leaving, holding):
-            tell(outcome)
+        self._steps.drain(tell, worker, stopping, leaving, holding)
 
     def wait(self, seconds: float) -> bool:
         """Wait, in real time, until a job may have become ready since somebody last found none.
@@ -665,7 +665,7 @@ class Queue:
         seconds = duration(seconds, "extend")
         if us(seconds) == 0:
             raise ValueError("extend(0) would give the job to the next worker: use a number of seconds above 0")
-        now = self._steps.running_at
+        now = self._moment(attempt)
         if self._extended(attempt.reservation, now, seconds):
             self._steps.extended[attempt.reservation.token] = now + seconds
             self._record(Kind.EXTENDED, attempt, now, until=now + seconds)
@@ -681,19 +681,22 @@ class Queue:
             return self.driver.extend(reservation, now=now, seconds=seconds)
 
     def _progress(self, attempt: Attempt, done: int, total: int) -> None:
-        now = self._steps.running_at
+        now = self._moment(attempt)
         self.driver.progress(attempt.reservation, now=now, done=done, total=total)
         self._record(Kind.PROGRESSED, attempt, now, detail=f"{done} of {total}")
 
-    def _dispatch_from(self, _: Attempt, name: str, value: Any, delay: float) -> Job:
-        now, worker = self._steps.running_at, self._steps.running_worker
-        return self._dispatch([(name, value)], now, now + duration(delay, "delay"), worker=worker)[0]
+    def _dispatch_from(self, attempt: Attempt, name: str, value: Any, delay: float) -> Job:
+        now = self._moment(attempt)
+        return self._dispatch([(name, value)], now, now + duration(delay, "delay"), worker=attempt.worker)[0]
+
+    def _moment(self, attempt: Attempt) -> float:
+        return self.clock.now() if attempt.now is None else attempt.now
 
     def _record(
         self, kind: Kind, attempt: Attempt, now: float, *, until: float | None = None, detail: str = ""
     ) -> None:
-        worker = self._steps.running_worker
-        self.trace.record(now, kind, attempt.id, attempt.name, attempt.number, worker, until=until, detail=detail)
+        told = (attempt.id, attempt.name, attempt.number, attempt.worker)
+        self.trace.record(now, kind, *told, until=until, detail=detail)
 
     # -- small things --
 

@@ -28,10 +28,15 @@ class Registered(NamedTuple):
 
 
 class Registry:
-    """The handlers of a queue, by name."""
+    """The handlers of a queue, by name.
+
+    Attributes:
+        get: Gives the handler of a name; None where none has it.
+    """
 
     def __init__(self) -> None:
         self._handlers: dict[str, Registered] = {}
+        self.get = self._handlers.get
 
     def add(self, name: str, run: Handler, tries: Tries, backoff: Backoff | Literal["policy"]) -> None:
         """Register a handler; the latest of a name wins.
@@ -57,7 +62,7 @@ class Registry:
 
     def rules(self, name: str, policy: Policy) -> tuple[int | None, Backoff]:
         """Tell tries and backoff of a handler's jobs: its own, or the policy's."""
-        found = self._handlers.get(name)
+        found = self.get(name)
         tries = policy.tries if found is None or found.tries == "policy" else found.tries
         backoff = policy.backoff if found is None or found.backoff == "policy" else found.backoff
         return tries, backoff
@@ -68,7 +73,7 @@ class Registry:
         Raises:
             UnknownHandler: None has this name; near names are suggested.
         """
-        found = self._handlers.get(name)
+        found = self.get(name)
         if found is None:
             near = difflib.get_close_matches(str(name), self._handlers, n=3)
             there = ", ".join(map(repr, self.names)) or "none"

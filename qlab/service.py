@@ -20,8 +20,8 @@ from qlab.patience import Patience
 from qlab.policy import Backoff
 from qlab.queue import Queue
 from qlab.registry import Tries
+from qlab.running import Ended
 from qlab.signs import Signs
-from qlab.steps import Ended
 from qlab.whole import is_whole
 from qlab.worker import Recover, Recovery, Worked
 

@@ -1,6 +1,7 @@
 """Signs of life: what a worker leaves in its store, so that a checkup in another process can tell of it."""
 
 import itertools
+import math
 import os
 import socket
 from contextlib import suppress
@@ -35,25 +36,27 @@ class Signs:
         self._queue = queue
         self._name = name or "worker"
         self._lasts = wait + BEAT + _SLACK
-        self._next: float | None = None
+        self._next = -math.inf
         self._longest: dict[str, float] = {}
         self._grown: set[str] = set()
         self._there = False
 
     def ran(self, held: Reservation) -> None:
         """Hear that the handler of a job has just ended; one that extended its reservation looks after itself."""
-        with suppress(Exception):
-            seconds = self._queue.clock.now() - (held.job.reserved_at or 0.0)
-            extended = self._queue.reserved_until(held) != held.reserved_until
-            if not extended and seconds > self._longest.get(held.job.name, 0.0):
-                self._longest[held.job.name] = seconds
-                self._grown.add(held.job.name)
+        try:
+            _, _, _, name, _, _, _, until, reserved_at = held[0]
+            seconds = self._queue.clock.now() - (reserved_at or 0.0)
+            if seconds > self._longest.get(name, 0.0) and self._queue.reserved_until(held) == until:
+                self._longest[name] = seconds
+                self._grown.add(name)
+        except Exception:  # noqa: BLE001 - no work hangs on it; to enter `suppress` takes as long as all of this
+            return
 
     def alive(self) -> None:
         """Leave a mark of being alive, unless one was left in the last seconds."""
-        if self._next is not None and monotonic() < self._next:
+        if monotonic() < self._next:
             return
-        first, self._next, self._there = self._next is None, monotonic() + BEAT, False
+        first, self._next, self._there = self._next == -math.inf, monotonic() + BEAT, False
         with suppress(Exception):
             now, driver, queue = self._queue.clock.now(), self._queue.driver, self._queue.name
             if first:

@@ -3,37 +3,24 @@
 import inspect
 import logging
 import math
-import os
 import random
-import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any
 
-from qlab.clock import NEVER, Clock, SimulatedClock, SystemClock, duration, pause, us
+from qlab.clock import NEVER, Clock, SimulatedClock, SystemClock, pause, us
 from qlab.driver import Driver, Lane
-from qlab.errors import (
-    AttemptsExhausted,
-    DriverUnavailable,
-    InternalHandlerError,
-    QlabError,
-    QueueClosed,
-    ReplyLost,
-    UnusableStore,
-)
+from qlab.errors import AttemptsExhausted, DriverUnavailable, QlabError, QueueClosed, ReplyLost, UnusableStore
 from qlab.escape import error_text, shortened, traceback_text
-from qlab.forks import generation
-from qlab.interrupts import let_through
 from qlab.job import Attempt, AttemptVerbs, Job, Release, Reservation
 from qlab.log import fields, log, tell_each
-from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown
+from qlab.outcome import Completed, Failed, Idle, Outcome, Released, Retrying, Settled, Superseded, Unknown, completed
 from qlab.policy import Policy
 from qlab.registry import Registry
+from qlab.running import RETURNED, Ended, called, close, stepped
 from qlab.show import seconds as shown
 from qlab.trace import CODES, NOTHING, Kind, Trace
 
-Result = TypeVar("Result")
 Asked = Callable[[], bool]
 Told = Callable[[Reservation | None], object]
 Heard = Callable[[Reservation, Settled], object]
@@ -56,20 +43,8 @@ def nobody(_: Reservation | None) -> None:
     """Hear what a worker holds, and keep it to oneself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a handler ended.
-
-    Attributes:
-        returned: What it returned.
-        error: What it raised; None where it returned.
-    """
-
-    returned: Any = None
-    error: BaseException | None = None
-
-
-_RETURNED = Ended()
+_GIVEN_BACK = Ended(Release())
+_is_logged = log.logger.isEnabledFor  # each look-up would be made once for every job
 
 
 class Steps:
@@ -77,6 +52,7 @@ class Steps:
 
     Attributes:
         policy: The rules; they may be exchanged for others between two steps.
+        trace: Where they record; it may be exchanged for another between two steps.
         context: What handlers get as `job.context`.
         verbs: What an attempt can ask for.
         extended: Until when the reservations that were extended last, in seconds, by token.
@@ -97,9 +73,8 @@ class Steps:
         self.context = context
         self._queue = queue
         self._registry = registry
-        self._trace = trace
+        self.trace = trace
         self._random = random.Random(policy.seed)
-        self._running = threading.local()
         self.extended: dict[str, float] = {}
         self.failed: dict[str, int] = {}
         self.log_payloads = False
@@ -107,6 +82,7 @@ class Steps:
         self.listeners: list[Heard] = []
         self._hear: Callable[..., None] | None = getattr(driver.store, "hear", None)
         self._in_real_time = isinstance(clock, SystemClock)
+        self._has_lock = type(driver.store).blocked is not Driver.blocked
 
     # -- the step --
 
@@ -130,6 +106,7 @@ class Steps:
             self.introduce(worker, moment)
         found = self.driver.reserve(self._queue, now=moment, retry_after=self.policy.retry_after, limit=limit)
         if found:
+            self.record_wait(moment, worker)
             for held in found:
                 self._record_reserved(held, moment, worker)
         elif tell_missed:
@@ -143,9 +120,9 @@ class Steps:
             return None
         (id, _, _, name, _, attempts, _, until, _), _, since, ran_out = held
         if ran_out:
-            self._trace.record(now / 1_000_000, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
+            self.trace.record(now / 1_000_000, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
         ends = round(until * 1_000_000) if until < math.inf else NEVER
-        self._trace.record_us(now, _RESERVED, id, name, attempts, worker, round(since * 1_000_000), ends)
+        self.trace.record_us(now, _RESERVED, id, name, attempts, worker, round(since * 1_000_000), ends)
         return held
 
     def introduce(self, worker: str, now: float) -> None:
@@ -155,28 +132,22 @@ class Steps:
 
     def finish(self, held: Reservation, now: float | None, worker: str, holding: Told = nobody) -> Outcome:
         """Run and settle a reserved job; time goes by as its handler yields it."""
-        now = None if now is None else self._at(now)
-        ended, spent = self._run_through(held, now, worker)
+        if now is None:
+            ended = self._run_through(held, None, worker, self.clock.spend)
+            holding(None)
+            return self.settle(held, ended, None, worker)
+        now, spent = self._at(now), [0.0]
+        ended = self._run_through(held, now, worker, spent.append)
         holding(None)
-        return self.settle(held, ended, None if now is None else now + spent, worker)
+        return self.settle(held, ended, now + sum(spent), worker)
 
     def run(self, held: Reservation, now: float | None, worker: str) -> Generator[float, None, Ended]:
         """Run a reserved job's handler as a generator of the seconds that it spends; its value is how it ended."""
-        tries, _ = self._registry.rules(held.job.name, self.policy)
-        if tries is not None and held.job.attempts > tries:
-            return Ended(error=AttemptsExhausted())
-        attempt = Attempt(held, self.context, self.verbs)
-        ended = self._as(now, worker, lambda: _called(lambda: self._registry.find(held.job.name).run(attempt)))
-        if not inspect.isgenerator(ended.returned):
+        attempt = Attempt(held, self.context, self.verbs, now, worker)
+        ended = self._called(attempt)
+        if ended is RETURNED or not inspect.isgenerator(ended.returned):
             return ended
-        steps: Generator[Any, Any, Any] = ended.returned
-        try:
-            while not isinstance(step := self._as(now, worker, lambda: _stepped(steps)), Ended):
-                yield step
-                now = None if now is None else now + step
-            return step
-        finally:
-            _close(steps)
+        return (yield from self._stepped(attempt, ended.returned))
 
     def settle(self, held: Reservation, ended: Ended, now: float | None, worker: str) -> Outcome:
         """Complete, release or fail a job by how its handler ended."""
@@ -193,7 +164,7 @@ class Steps:
             delay = ended.returned.delay
             outcome = self._tell("release", held, Released(*told, moment + delay), delay=delay)
         else:
-            outcome = self._tell("complete", held, Completed(*told))
+            outcome = self._tell("complete", held, completed(*told))
         return self._record(held, outcome, worker)
 
     def complete(self, held: Reservation, worker: str) -> Outcome | None:
@@ -203,7 +174,7 @@ class Steps:
             None where it is done and nobody is to be told; else how it ended.
         """
         if self.listeners or self.logs or self._in_real_time or self._hear is not None:
-            return self.settle(held, _RETURNED, None, worker)
+            return self.settle(held, RETURNED, None, worker)
         now, job = self.clock.now(), held[0]
         try:
             done = self.driver.complete(held, now=now)
@@ -211,76 +182,84 @@ class Steps:
             told = Completed(job.id, job.name, job.attempts, now)
             return self._record(held, self._tell("complete", held, told, problem=error), worker)
         if not done:
-            return self.settle(held, _RETURNED, None, worker)
+            return self.settle(held, RETURNED, None, worker)
         if self.extended:
             self.extended.pop(held[1], None)
-        self._trace.record_us(round(now * 1_000_000), _COMPLETED, job[0], job[3], job[5], worker)
+        self.trace.record_us(round(now * 1_000_000), _COMPLETED, job[0], job[3], job[5], worker)
         return None
 
     def drain(
-        self, worker: str, stopping: Asked = never, leaving: Asked = never, holding: Told = nobody
-    ) -> Iterator[Outcome]:
+        self,
+        tell: Callable[[Outcome], object],
+        worker: str,
+        stopping: Asked = never,
+        leaving: Asked = never,
+        holding: Told = nobody,
+    ) -> None:
         """Work until nothing is due; each job is completed and the next reserved in one transaction or script.
 
         Args:
+            tell: Told how each job ended.
             worker: Who does it.
             stopping: Whether to take no further job.
             leaving: Whether to run none either: one whose reservation was under way is given back.
             holding: Told what is in hand before its handler is called, and None after.
         """
-        following: Reservation | Literal["ask"] | None = "ask"
-        while True:
-            if following == "ask":
-                following = None if stopping() else self.reserve(None, worker)
-            if following is None:
-                return
-            held, following = following, "ask"
+        spend = self.clock.spend
+        held = self._next(worker, stopping)
+        while held is not None:
             holding(held)
-            ended = Ended(Release()) if leaving() else self._run_through(held, None, worker)[0]
+            ended = _GIVEN_BACK if leaving() else self._run_through(held, None, worker, spend)
             holding(None)
             if ended.error is None and not isinstance(ended.returned, Release) and not stopping():
-                outcome, following = self._complete_and_reserve(held, worker)
+                held = self._complete_and_reserve(held, worker, tell, stopping)
             else:
-                outcome = self.settle(held, ended, None, worker)
-            yield outcome
+                tell(self.settle(held, ended, None, worker))
+                held = self._next(worker, stopping)
+
+    def _next(self, worker: str, stopping: Asked) -> Reservation | None:
+        return None if stopping() else self.reserve(None, worker)
 
     # -- running --
 
-    @property
-    def running_at(self) -> float:
-        """The moment of the attempt that this thread runs, in seconds; the clock's where it runs none."""
-        now: float | None = getattr(self._running, "now", None)
-        return self.clock.now() if now is None else now
-
-    @property
-    def running_worker(self) -> str:
-        """The worker whose attempt this thread runs."""
-        worker: str = getattr(self._running, "worker", "")
-        return worker
-
-    def _run_through(self, held: Reservation, now: float | None, worker: str) -> tuple[Ended, float]:
-        steps, spent = self.run(held, now, worker), 0.0
+    def _run_through(
+        self, held: Reservation, now: float | None, worker: str, spend: Callable[[float], object]
+    ) -> Ended:
+        """Run a handler to its end; what it spends is told as it yields it."""
+        attempt = Attempt(held, self.context, self.verbs, now, worker)
+        ended = self._called(attempt)
+        if ended is RETURNED or not inspect.isgenerator(ended.returned):
+            return ended
+        steps = self._stepped(attempt, ended.returned)
         while True:
             try:
                 seconds = next(steps)
             except StopIteration as stop:
-                return stop.value, spent
-            spent += seconds
-            if now is None:
-                self.clock.spend(seconds)
+                through: Ended = stop.value
+                return through
+            spend(seconds)
 
-    def _as(self, now: float | None, worker: str, act: Callable[[], Result]) -> Result:
-        """Let a part of a handler run; what it asks for is done at its moment and in its worker's name."""
-        running, process = self._running, generation()
-        before = getattr(running, "now", None), getattr(running, "worker", "")
-        running.now, running.worker = now, worker
+    def _called(self, attempt: Attempt) -> Ended:
+        _, _, _, name, _, attempts, _, _, _ = attempt.reservation[0]
+        handler = self._registry.get(name)
+        if attempts > 1:
+            tries, _ = self._registry.rules(name, self.policy)
+            if tries is not None and attempts > tries:
+                return Ended(error=AttemptsExhausted())
+        return called(self._find if handler is None else handler[0], attempt)
+
+    def _find(self, attempt: Attempt) -> Any:
+        return self._registry.find(attempt.name).run(attempt)  # which raises, unless somebody has just registered it
+
+    def _stepped(self, attempt: Attempt, steps: Generator[Any, Any, Any]) -> Generator[float, None, Ended]:
         try:
-            acted = act()
+            while not isinstance(step := stepped(steps), Ended):
+                yield step
+                if attempt.now is not None:
+                    attempt.now += step
+            return step
         finally:
-            running.now, running.worker = before
-        if generation() != process:
-            _end_child(acted)
-        return acted
+            close(steps)
 
     # -- settling --
 
@@ -335,60 +314,76 @@ class Steps:
         return Superseded(*told, verb) if problem is None else Unknown(*told, error_text(problem), until)
 
     def _complete_and_reserve(
-        self, held: Reservation, worker: str
-    ) -> tuple[Outcome, Reservation | Literal["ask"] | None]:
-        now, job = self.clock.now(), held.job
-        told = (job.id, job.name, job.attempts, now)
-        self.introduce(worker, now)
+        self, held: Reservation, worker: str, tell: Callable[[Outcome], object], stopping: Asked
+    ) -> Reservation | None:
+        """Complete a job, reserve the next, and tell how the first ended."""
+        now = self.clock.now()
+        if self._hear is not None:
+            self.introduce(worker, now)
+        id, _, _, name, _, attempts, _, _, _ = held[0]
+        outcome: Settled = completed(id, name, attempts, now)
         try:
             done, following = self.driver.complete_and_reserve(held, now=now, retry_after=self.policy.retry_after)
         except _NO_ANSWER as error:
             # What the call reserved, if its reply was lost, runs out: repeated, it might reserve one more.
             lost = error if isinstance(error, ReplyLost) else None
-            return self._record(held, self._tell("complete", held, Completed(*told), problem=lost), worker), "ask"
-        self.extended.pop(held.token, None)
-        outcome = self._record(held, Completed(*told) if done else Superseded(*told, "complete"), worker)
+            tell(self._record(held, self._tell("complete", held, outcome, problem=lost), worker))
+            return self._next(worker, stopping)
+        if self.extended:
+            self.extended.pop(held[1], None)
+        if not done:
+            outcome = Superseded(id, name, attempts, now, "complete")
+        self._record(held, outcome, worker)
         if following is None:
             self._record_missed(now, worker)
         else:
             self._record_reserved(following, now, worker)
-        return outcome, following
+        tell(outcome)
+        return following
 
     # -- recording --
 
     def record_wait(self, now: float, worker: str) -> None:
         """Record that the store's lock was waited for, where it was worth telling."""
-        if self._in_real_time and (blocked := self.driver.blocked()) > _BLOCKED:
-            self._trace.record(now, Kind.BLOCKED, worker=worker, since=now - blocked, detail=shown(blocked))
+        asks = self._has_lock and self._in_real_time and self.trace.records
+        if asks and (blocked := self.driver.blocked()) > _BLOCKED:
+            self.trace.record(now, Kind.BLOCKED, worker=worker, since=now - blocked, detail=shown(blocked))
 
     def _record_missed(self, now: float, worker: str) -> None:
         self.record_wait(now, worker)
-        self._trace.record(now, Kind.MISSED, worker=worker)
+        self.trace.record(now, Kind.MISSED, worker=worker)
 
     def _record_reserved(self, held: Reservation, now: float, worker: str) -> None:
-        if self._in_real_time:
-            self.record_wait(now, worker)
+        if not self.trace.records:
+            return
         job, _, since, ran_out = held
         id, _, _, name, _, attempts, _, until, _ = job
         if ran_out:
-            self._trace.record(now, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
+            self.trace.record(now, Kind.EXPIRED, id, name, attempts - 1, worker, until=since)
         ends = round(until * 1_000_000) if until < math.inf else NEVER
         at, since_us = round(now * 1_000_000), round(since * 1_000_000)
-        self._trace.record_us(at, _RESERVED, id, name, attempts, worker, since_us, ends)
+        self.trace.record_us(at, _RESERVED, id, name, attempts, worker, since_us, ends)
 
     def _record(self, held: Reservation, outcome: Settled, worker: str) -> Settled:
-        code, until, detail = _event(outcome) if type(outcome) is not Completed else (_COMPLETED, NOTHING, "")
-        if code is not None:
-            at = round(outcome.at * 1_000_000)
-            self._trace.record_us(at, code, outcome.job, outcome.name, outcome.attempt, worker, NOTHING, until, detail)
-        if self._in_real_time:
-            self.record_wait(outcome.at, worker)
+        if self.trace.records:
+            self._record_settled(outcome, worker)
+            if self._has_lock:
+                self.record_wait(outcome.at, worker)
         if self.listeners:
             wrong = f"a listener of outcomes went wrong; job={outcome.job} ended all the same"
             tell_each(self.listeners, held, outcome, wrong=wrong)
-        if self.logs and log.logger.isEnabledFor(level := logging.ERROR if code == _FAILED else logging.INFO):
+        if self.logs and _is_logged(level := logging.ERROR if type(outcome) is Failed else logging.INFO):
             log.log(level, "%s", self._line(held, outcome, worker))
         return outcome
+
+    def _record_settled(self, outcome: Settled, worker: str) -> None:
+        at, job, name, attempt = round(outcome.at * 1_000_000), outcome.job, outcome.name, outcome.attempt
+        if type(outcome) is Completed:
+            self.trace.record_us(at, _COMPLETED, job, name, attempt, worker)
+            return
+        code, until, detail = _event(outcome)
+        if code is not None:
+            self.trace.record_us(at, code, job, name, attempt, worker, NOTHING, until, detail)
 
     def _line(self, held: Reservation, outcome: Settled, worker: str) -> str:
         """Write an outcome as a line of the log."""
@@ -411,68 +406,9 @@ class Steps:
         return moment
 
 
-def _called(run: Callable[[], Any]) -> Ended:
-    """Call a handler; whatever it raises is its attempt's failure, never the worker's."""
-    try:
-        return Ended(_checked(run()))
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and its worker must live
-        let_through(error)
-        return Ended(error=error)
-
-
-def _stepped(steps: Generator[Any, Any, Any]) -> float | Ended:
-    """Take a generator handler's next step: the seconds that it spends, or how it ended."""
-    try:
-        return _spent(next(steps))
-    except StopIteration as stop:
-        returned = stop.value
-        return _called(lambda: returned)
-    except BaseException as error:  # noqa: BLE001 - as above
-        let_through(error)
-        return Ended(error=error)
-
-
-def _end_child(acted: object) -> NoReturn:
-    """End a process that a handler has forked and that came back out of it: it would become a second worker.
-
-    It skips what is done at an exit, as each fork should: that is the parent's to do.
-    """
-    error = acted.error if isinstance(acted, Ended) else None
-    code = error.code if isinstance(error, SystemExit) else "it came back from the handler that had forked it"
-    log.error("process %s ends: %s", os.getpid(), error_text(error) if error else code)
-    os._exit(code if isinstance(code, int) else code is not None)
-
-
-def _close(steps: Generator[Any, Any, Any]) -> None:
-    try:
-        steps.close()
-    except BaseException as error:  # noqa: BLE001 - as above
-        let_through(error)
-        log.warning("a handler that was stopped half way raised %s", error_text(error))
-
-
-def _spent(seconds: Any) -> float:
-    try:
-        return duration(seconds, "what the handler yields")
-    except (TypeError, ValueError) as error:
-        raise InternalHandlerError(f"a generator handler yields the seconds that it spends: {error}") from error
-
-
-def _checked(returned: Any) -> Any:
-    if inspect.iscoroutine(returned):
-        returned.close()
-    if inspect.isawaitable(returned) or inspect.isasyncgen(returned):
-        raise InternalHandlerError("the handler returned a coroutine, which nobody awaits: use def, not async def")
-    if isinstance(returned, Release):
-        return Release(duration(returned.delay, "the delay of Release"))
-    return returned
-
-
 def _event(outcome: Settled) -> tuple[int | None, int, str]:
     """Tell which event an outcome is, until when in microseconds, and its detail."""
     match outcome:
-        case Completed():
-            return _COMPLETED, NOTHING, ""
         case Released():
             return _RELEASED, us(outcome.available_at), ""
         case Retrying():

@@ -244,7 +244,12 @@ class Trace:
     """Events in the order in which they happened; safe to record from several threads.
 
     About 52 bytes an event: text is kept once.
+
+    Attributes:
+        records: Whether it keeps what it is told.
     """
+
+    records = True
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._at, self._job, self._since, self._until = array("q"), array("q"), array("q"), array("q")

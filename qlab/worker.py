@@ -10,12 +10,13 @@ from qlab.escape import error_text
 from qlab.interrupts import first_interrupt
 from qlab.job import Reservation
 from qlab.log import log
-from qlab.outcome import Outcome, Unknown
+from qlab.outcome import Completed, Failed, Outcome, Released, Retrying, Superseded, Unknown
 from qlab.patience import LONGEST_WAIT, Patience
 from qlab.queue import Queue
 from qlab.signs import Signs
 
 _DEAF = 0.5  # seconds: while it waits for its store a worker hears nothing else
+_ENDINGS = (Completed, Released, Retrying, Failed, Superseded, Unknown)  # in the order of `Worked`
 Recover = Literal["expired", "force"] | None
 
 
@@ -105,7 +106,7 @@ class Worker:
         self._recovery = recover if isinstance(recover, Recovery) else Recovery(queue, recover)
         self._patience = Patience(poll, jitter, name)
         self._signs = Signs(queue, name, self._patience.poll * (1 + self._patience.jitter))
-        self._tally: Counter[str] = Counter()
+        self._tally: Counter[type[Outcome]] = Counter()
         self._in_hand: Reservation | None = None
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -114,7 +115,7 @@ class Worker:
     @property
     def worked(self) -> Worked:
         """What it has done so far."""
-        return Worked(*(self._tally[how] for how in Worked._fields))
+        return Worked(*(self._tally[how] for how in _ENDINGS))
 
     @property
     def in_hand(self) -> Reservation | None:
@@ -249,7 +250,9 @@ class Worker:
         self._in_hand = held
 
     def _count(self, outcome: Outcome) -> None:
-        self._tally[type(outcome).__name__.lower()] += 1
-        if not isinstance(outcome, Unknown):
-            self._patience.answered()
+        how = type(outcome)
+        self._tally[how] += 1
+        if how is not Unknown:
+            if self._patience.gone:
+                self._patience.answered()
             self._signs.alive()

@@ -21,7 +21,7 @@ from qlab.job import Release, Reservation
 from qlab.log import fields, log, to_stderr
 from qlab.outcome import Released, Superseded
 from qlab.queue import Queue
-from qlab.steps import Ended
+from qlab.running import Ended
 from qlab.worker import Worker
 
 FINISHED = 0

@@ -14,7 +14,7 @@ from qlab import Queue, SimulatedClock
 from qlab.driver import Counts, Driver
 from qlab.errors import InvalidPayload, QueueClosed, UnknownFailedJob, UnknownHandler
 from qlab.job import Attempt
-from qlab.steps import Ended
+from qlab.running import Ended
 
 store = stores(*ONE_OF_EACH, "sqlite-memory")
 

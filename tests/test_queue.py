@@ -37,7 +37,7 @@ from qlab.errors import (
     UnknownHandler,
     UnusableStore,
 )
-from qlab.steps import Ended
+from qlab.running import Ended
 from qlab.trace import Event, Kind
 
 store = stores(*ONE_OF_EACH, "sqlite-memory")

@@ -10,7 +10,7 @@ from conftest import ONE_OF_EACH, QUEUE, SHARED, only, outcomes, push, told
 from qlab import Completed, Queue, SimulatedClock, Superseded
 from qlab.driver import Counts, Driver
 from qlab.job import Release
-from qlab.steps import Ended
+from qlab.running import Ended
 
 BOOM = Ended(error=ValueError("boom"))
 

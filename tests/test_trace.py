@@ -11,7 +11,7 @@ from conftest import ONE_OF_EACH, outcomes, stores
 
 from qlab import Attempt, Queue, Release
 from qlab.job import JobState
-from qlab.steps import Ended
+from qlab.running import Ended
 from qlab.trace import CODES, NOTHING, Difference, Event, Kind, Trace
 
 store = stores(*ONE_OF_EACH)

@@ -96,23 +96,23 @@ class MemoryDriver(StagedFailures):
         return MemoryLane(self, queue) if type(self) is MemoryDriver else None  # a flaw has verbs of its own
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
-        job, token = reservation[0], reservation[1]
+        queue = reservation[0][2]
         with self._lock:
-            there = self._queues.get(job.queue) or self._queue(job.queue)
-            row = there.rows.get(job.id)
-            if row is None or row.token != token:
-                return False
-            job = row.job
-            del there.rows[job.id], there.uids[job.uid]
-            return True
+            there = self._queues.get(queue) or self._queue(queue)
+            return there.complete(reservation)
 
     def complete_and_reserve(
         self, reservation: Reservation, *, now: float, retry_after: float | None
     ) -> tuple[bool, Reservation | None]:
+        queue, moment = reservation[0][2], round(now * 1_000_000) if -_FAR < now < _FAR else us(now)
+        deadline = NEVER if retry_after is None else moment + _us_of(retry_after)
         with self._lock:  # an interrupt in between leaves the job completed and none reserved
-            completed = self.complete(reservation, now=now)
-            following = self.reserve(reservation.job.queue, now=now, retry_after=retry_after)
-            return completed, following[0] if following else None
+            there = self._queues.get(queue) or self._queue(queue)
+            completed = there.complete(reservation)
+            following = there.take_one(moment, deadline, self._tokens, queue)
+            if following is None:
+                there.tokens = 0  # of jobs that are gone
+            return completed, following
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
         with self._lock:

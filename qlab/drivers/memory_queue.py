@@ -151,6 +151,18 @@ class MemoryQueue:
             self.reserved = self._not_stale(reserved, fresh)
         return reservation
 
+    def complete(self, reservation: Reservation) -> bool:
+        """Forget a row that is done; False where its reservation was superseded."""
+        rows, reserved = self.rows, self.reserved
+        row = rows.get(reservation[0][0])
+        if row is None or row[4] != reservation[1]:
+            return False
+        job = row[3]
+        del rows[job[0]], self.uids[job[1]]
+        while reserved and rows.get(reserved[0][3][0]) is not reserved[0]:
+            reserved.popleft()  # a line of jobs that are done would be looked through again and again
+        return True
+
     def take(self, now: int, deadline: int, limit: int, tokens: Tokens, queue: str) -> list[Reservation]:
         """Reserve at most so many rows; times in microseconds."""
         found: list[Reservation] = []

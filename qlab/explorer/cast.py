@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from qlab.explorer.interleaving import JobView, WorkerView
 from qlab.job import Attempt, Reservation
 from qlab.registry import Handler
+from qlab.running import Ended
 from qlab.scenario import Behaviour
-from qlab.steps import Ended
 
 
 @dataclass(slots=True)

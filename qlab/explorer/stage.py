@@ -11,7 +11,7 @@ from qlab.explorer.situation import Situation
 from qlab.job import Job, JobState, Reservation
 from qlab.outcome import Completed, Failed, Released, Retrying, Superseded, Unknown
 from qlab.queue import Queue
-from qlab.steps import Ended
+from qlab.running import Ended
 
 TICK = 1.0
 """How long a step takes, in seconds."""

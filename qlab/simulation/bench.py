@@ -8,11 +8,11 @@ from typing import Any
 from qlab.clock import NEVER, from_us, us
 from qlab.job import Reservation
 from qlab.outcome import Outcome
+from qlab.running import Ended
 from qlab.scenario import Arrival
 from qlab.simulation.engine import Engine
 from qlab.simulation.seat import Seat
 from qlab.simulation.standstill import MOST, Standstill
-from qlab.steps import Ended
 
 _AT_ONCE = 4096  # how many things happen between two looks at whether time goes by
 

@@ -14,9 +14,9 @@ from qlab.errors import AttemptsExhausted, DriverUnavailable
 from qlab.job import Job, Release, Reservation
 from qlab.outcome import Outcome, Released, Retrying, Unknown
 from qlab.queue import Queue
+from qlab.running import Ended
 from qlab.scenario import Poll
 from qlab.simulation.seat import Seat
-from qlab.steps import Ended
 from qlab.trace import Kind
 
 _WAITS = (Released, Retrying)

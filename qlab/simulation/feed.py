@@ -12,9 +12,9 @@ from qlab.errors import DriverUnavailable
 from qlab.job import Attempt, Job, Reservation
 from qlab.outcome import Completed, Failed, Outcome, Unknown
 from qlab.queue import Queue
+from qlab.running import Ended
 from qlab.simulation.engine import Act, Engine
 from qlab.simulation.requests import Requests
-from qlab.steps import Ended
 from qlab.trace import Kind
 from qlab.workload import Workload
 from qlab.workload.arrivals import Closed

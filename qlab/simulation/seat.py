@@ -5,7 +5,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from qlab.job import Reservation
-from qlab.steps import Ended
+from qlab.running import Ended
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from qlab.running import Ended
 from qlab.show import Table
 from qlab.steps import Asked, Steps, Told, never, nobody
 from qlab.tokens import Tokens
-from qlab.trace import CODES, NOTHING, Kind, Trace
+from qlab.trace import CODES, NOTHING, Kind, NoTrace, Trace
 
 Decorated = TypeVar("Decorated", bound=Handler)
 Item = TypeVar("Item")
@@ -46,13 +46,13 @@ class Queue:
         context: What handlers get as `job.context`, usually the application's database; a handler that writes through
             it must commit before it returns, or its own job cannot be settled in the same file.
         payload_limit: How many bytes of UTF-8 an encoded payload may have.
-        trace: Where to record, such as the trace of a queue that was closed; a new one by default.
+        trace: Where to record, such as the trace of a queue that was closed; a new one by default. False records
+            nothing, as a worker should that lives for weeks: a trace grows with every job.
 
     Attributes:
         name: Which queue of the store.
         driver: The store.
         clock: Where the time of jobs comes from.
-        trace: What happened.
         payload_limit: How many bytes of UTF-8 an encoded payload may have.
 
     Raises:
@@ -68,15 +68,15 @@ class Queue:
         name: str = "default",
         context: Any = None,
         payload_limit: int = payload.LIMIT,
-        trace: Trace | None = None,
+        trace: Trace | bool | None = None,
     ) -> None:
         self.name = checked_name(name, "the queue's name")
         self.driver = drivers.open(driver) if isinstance(driver, str) else driver
         self.clock: Clock = clock or SystemClock()
         self.payload_limit = payload_limit
-        self.trace = Trace() if trace is None else trace
         self._registry = Registry()
-        self._steps = Steps(self.driver, self.name, policy or Policy(), self.clock, self._registry, self.trace, context)
+        kept = _kept_in(trace)
+        self._steps = Steps(self.driver, self.name, policy or Policy(), self.clock, self._registry, kept, context)
         self._steps.verbs = AttemptVerbs(self._extend, self._progress, self._dispatch_from)
         self._uids = Tokens()
         self._closed = False
@@ -89,6 +89,15 @@ class Queue:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._steps.policy = policy
+
+    @property
+    def trace(self) -> Trace:
+        """What happened; setting another records there from now on, and a `NoTrace` nothing."""
+        return self._steps.trace
+
+    @trace.setter
+    def trace(self, trace: Trace) -> None:
+        self._steps.trace = _kept_in(trace)
 
     @property
     def log_payloads(self) -> bool:
@@ -217,7 +226,7 @@ class Queue:
             It takes the moment and from when the job may be reserved, both in seconds, and returns the job. Called
             again after the store did not answer, it sends the same job again, which is stored once.
         """
-        body, uids, record = self._new_job(name, payload, 0.0).body, self._uids, self.trace.record_us
+        body, uids, steps = self._new_job(name, payload, 0.0).body, self._uids, self._steps
         unanswered: list[str] = []
         lane = self.driver.lane(self.name)
 
@@ -227,7 +236,7 @@ class Queue:
             if lane is not None:
                 until = at if available_at <= now else us(available_at)
                 job = lane.push(tuple.__new__(NewJob, (uid, name, body, available_at)), at, until)
-                record(at, _DISPATCHED, job[0], name, 0, "", NOTHING, until)
+                steps.trace.record_us(at, _DISPATCHED, job[0], name, 0, "", NOTHING, until)
                 return job
             jobs = [tuple.__new__(NewJob, (uid, name, body, available_at))]
             try:
@@ -238,7 +247,7 @@ class Queue:
             except DriverUnavailable:
                 unanswered.append(uid)
                 raise
-            record(at, _DISPATCHED, job.id, name, 0, "", NOTHING, us(job.available_at))
+            steps.trace.record_us(at, _DISPATCHED, job.id, name, 0, "", NOTHING, us(job.available_at))
             return job
 
         return dispatch
@@ -577,6 +586,8 @@ class Queue:
     def on(self, driver: Driver | str, *, clock: Clock | None = None, trace: Trace | None = None) -> "Queue":
         """Make a queue like this one, with its handlers as they are now, on another store.
 
+        It records, also where this one does not.
+
         Args:
             driver: The store, or its address.
             clock: Where the time of jobs comes from; this queue's clock by default.
@@ -630,7 +641,7 @@ class Queue:
             pushed = self._push(chunk, now, connection)
             self._steps.record_wait(now, worker)
             stored += pushed
-            for job in pushed:
+            for job in pushed if self.trace.records else ():
                 if job.id:
                     until = job.available_at
                     self.trace.record(now, Kind.DISPATCHED, job.id, job.name, 0, worker, until=until, detail=detail)
@@ -730,6 +741,14 @@ class Queue:
     def _check_open(self) -> None:
         if self._closed:
             raise QueueClosed
+
+
+def _kept_in(trace: Trace | bool | None) -> Trace:
+    if isinstance(trace, Trace):
+        return trace
+    if trace is None or isinstance(trace, bool):
+        return NoTrace() if trace is False else Trace()
+    raise TypeError(f"trace is {trace!r}: use a Trace, or False to record nothing")
 
 
 def _state(state: JobState | str) -> JobState:

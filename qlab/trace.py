@@ -474,6 +474,24 @@ class Trace:
         return table_html(("at", "event", "what happened"), rows, caption)
 
 
+class NoTrace(Trace):
+    """An empty trace that records nothing: for a worker that lives for weeks, whose trace nobody reads."""
+
+    records = False
+
+    def record(self, *_: Any, **__: Any) -> None:
+        """Let an event go."""
+
+    def record_us(self, *_: Any, **__: Any) -> None:
+        """Let an event go."""
+
+    def __repr__(self) -> str:
+        return "<NoTrace: it records nothing>"
+
+    def _repr_html_(self) -> str:
+        return "<p>This queue's trace records nothing: <code>Queue(…, trace=False)</code>, or a worker process.</p>"
+
+
 def _event(row: Sequence[int], texts: Sequence[str]) -> Event:
     at, kind, job, name, attempt, worker, since, until, detail = row
     return Event(

@@ -22,6 +22,7 @@ from qlab.log import fields, log, to_stderr
 from qlab.outcome import Released, Superseded
 from qlab.queue import Queue
 from qlab.running import Ended
+from qlab.trace import NoTrace, Trace
 from qlab.worker import Worker
 
 FINISHED = 0
@@ -73,6 +74,8 @@ class Process:
             self._tell("refused", str(error))
             return _REFUSED
         queue.log_payloads = setup["log_payloads"]
+        if type(queue.trace) is Trace:  # which would grow with each job for as long as this lives; nobody reads it here
+            queue.trace = NoTrace()
         if setup.get("metrics"):
             from qlab.prometheus import count_attempts  # noqa: PLC0415 - its package may not be installed
 

@@ -49,6 +49,11 @@ def quick(job):
     tell("ran", job.payload)
 
 
+@queue.handler("tell the trace")
+def tell_the_trace(job):
+    tell("trace", repr(queue.trace), len(queue.trace))
+
+
 @queue.handler("look around")
 def look_around(job):
     tell("input", repr(sys.stdin.read()), "path", os.environ.get("PYTHONPATH"))

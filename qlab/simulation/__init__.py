@@ -240,6 +240,8 @@ def _scenario(queue: Queue | Driver | str, scenario: Scenario | None, name: str,
 def _queue(queue: Queue | Driver | str, scenario: Scenario, name: str) -> AbstractContextManager[Queue]:
     """Take the queue, or make one, which closes with its store where that was opened for it."""
     if isinstance(queue, Queue):
+        if not queue.trace.records:
+            raise ValueError(f"{queue!r} records nothing (trace=False), and a run is its trace: make a Queue that does")
         queue.policy = scenario.policy
         return nullcontext(queue)
     driver = drivers.open(queue) if isinstance(queue, str) else queue

@@ -1,6 +1,7 @@
 """What only SQLite has: a file, a lock, and transactions that an application can join."""
 
 import multiprocessing
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -407,12 +408,36 @@ def test_a_claim_is_one_statement(driver: Driver) -> None:
     assert "RETURNING" in seen[0].text
 
 
-def test_a_claim_finds_its_job_through_the_index(driver: Driver, application: sqlite3.Connection) -> None:
-    values = {"queue": QUEUE, "now": 0, "deadline": 1, "token": "x", "limit": 1}
-    plan = " ".join(row[3] for row in application.execute(f"EXPLAIN QUERY PLAN {sql('reserve')[0]}", values))
-    assert "jobs_claimable (queue=? AND available_at<?)" in plan
-    assert "SCAN" not in plan.replace("LIST SUBQUERY", "")
-    assert "TEMP B-TREE" not in plan
+HOT = {
+    ("reserve", 0): ["jobs USING INTEGER PRIMARY KEY", "jobs USING COVERING INDEX jobs_claimable"],
+    ("complete", 0): ["jobs USING INTEGER PRIMARY KEY"],
+    ("extend", 0): ["jobs USING INTEGER PRIMARY KEY"],
+    ("release", 0): ["jobs USING INTEGER PRIMARY KEY", "SCAN jobs_seq"],
+    ("release", 1): ["SCAN jobs_seq"],
+    ("fail", 1): ["jobs USING INTEGER PRIMARY KEY"],
+    ("push", 0): ["SCAN jobs_seq"],
+    ("push", 1): ["jobs USING COVERING INDEX sqlite_autoindex_jobs_1"],
+    ("next_due", 0): ["jobs USING COVERING INDEX jobs_claimable"],
+}
+"""Where the statements of every job look: one row by its number, or along an index; `jobs_seq` has one row."""
+
+
+@pytest.mark.parametrize("analysed", [0, 1, 300], ids=["new", "analysed with one job", "analysed with 300"])
+@pytest.mark.parametrize(("verb", "which"), HOT, ids=str)
+def test_a_statement_of_every_job_looks_through_an_index_and_sorts_nothing(
+    driver: Driver, application: sqlite3.Connection, verb: str, which: int, analysed: int
+) -> None:
+    """Also where an application has let SQLite note what is in its tables, which changes plans."""
+    push(driver, *["A"] * analysed)
+    if analysed:
+        application.execute("ANALYZE")
+    text = sql(verb)[which]
+    values = dict.fromkeys(re.findall(r":(\w+)", text), 0)
+    plan = [row[3] for row in application.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+    looks = [step for step in plan if step.startswith(("SEARCH", "SCAN")) and step != "SCAN CONSTANT ROW"]
+    assert len(looks) == len(HOT[verb, which])
+    assert all(where in look for where, look in zip(HOT[verb, which], looks, strict=True)), plan
+    assert not [step for step in plan if "TEMP B-TREE" in step]
 
 
 # -- failed_jobs beside the jobs --

@@ -91,28 +91,28 @@ class Database:
 
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql` in a transaction of its own, and fetch all its rows."""
-        text = sql(verb, self._folder)[which]
-        while True:  # as `use`, which would need a function
-            seat = self._seat()
-            with seat.lock:
-                if seat.connection is not None:
-                    return self.execute(seat.connection, verb, text, values)
+        return self.use(self.execute, verb, sql(verb, self._folder)[which], values)
 
-    def transact(self, act: Callable[["Transaction"], Result]) -> Result:
+    def transact(self, act: Callable[..., Result], *told: Any) -> Result:
         """Hold the write lock for several statements: all of them happen, or none.
 
         It takes a function because a `with` block of ours would not do: an interrupt that comes between the block and
         its `__exit__` leaves it open, and the lock held, for as long as somebody looks at the traceback.
-        """
-        return self.use(lambda connection: self._transact_on(connection, act))
 
-    def use(self, act: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do something with this thread's connection; a fork waits meanwhile."""
+        Args:
+            act: Is given the transaction, and what it is told; a verb of every job needs no closure so.
+            told: What it is told.
+        """
+        result: Result = self.use(self._transact_on, act, *told)
+        return result
+
+    def use(self, act: Callable[..., Result], *told: Any) -> Result:
+        """Do something with this thread's connection, which it is given before what it is told; a fork waits."""
         while True:
             seat = self._seat()
             with seat.lock:
                 if seat.connection is not None:
-                    return act(seat.connection)
+                    return act(seat.connection, *told)
 
     def join(self, connection: sqlite3.Connection) -> "Transaction":
         """Take part in an application's own transaction on the same file.
@@ -204,10 +204,10 @@ class Database:
     def _explained(self, error: sqlite3.Error) -> QlabError:
         return QueueClosed() if self._closed else meaning(self.path, error)
 
-    def _transact_on(self, connection: sqlite3.Connection, act: Callable[["Transaction"], Result]) -> Result:
+    def _transact_on(self, connection: sqlite3.Connection, act: Callable[..., Result], *told: Any) -> Result:
         try:
             self.execute(connection, "begin", "BEGIN IMMEDIATE", ())
-            result = act(Transaction(self, connection, self._folder))
+            result = act(Transaction(self, connection, self._folder), *told)
             self.execute(connection, "commit", "COMMIT", ())
         except BaseException:
             if connection.in_transaction:
@@ -267,7 +267,7 @@ class Database:
             self._set_journal(connection)
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
         if self._schema.missing(self._there(connection)):
-            self._transact_on(connection, lambda transaction: self._make_tables(transaction, connection))
+            self._transact_on(connection, self._make_tables, connection)
 
     def _set_journal(self, connection: sqlite3.Connection) -> None:
         if not self.journal:
@@ -294,6 +294,8 @@ class Database:
 
 class Transaction:
     """Statements that happen together."""
+
+    __slots__ = ("_connection", "_database", "_folder")
 
     def __init__(self, database: Database, connection: Source, folder: str) -> None:
         self._database = database

@@ -97,10 +97,12 @@ class SqliteDriver(Driver):
         """Store jobs; with `connection`, in the transaction of an application that has the same file open."""
         if connection is not None:
             return self._push(self.database.join(connection), queue, jobs, us(now), resent)
-        return self.database.transact(lambda transaction: self._push(transaction, queue, jobs, us(now), resent))
+        return self.database.transact(self._push, queue, jobs, us(now), resent)
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
-        return self._reserved(self.database, queue, now, retry_after, limit)
+        asked = self._asked(queue, now, retry_after)
+        rows = self.database.run("reserve", asked) if limit == 1 else self.database.transact(_claim, asked, limit)
+        return [_reservation(row, asked) for row in rows]
 
     def complete(self, reservation: Reservation, *, now: float) -> bool:
         return bool(self.database.run("complete", _fence(reservation)))
@@ -108,12 +110,9 @@ class SqliteDriver(Driver):
     def complete_and_reserve(
         self, reservation: Reservation, *, now: float, retry_after: float | None
     ) -> tuple[bool, Reservation | None]:
-        def act(transaction: Transaction) -> tuple[bool, list[Reservation]]:
-            completed = bool(transaction.run("complete", _fence(reservation)))
-            return completed, self._reserved(transaction, reservation.job.queue, now, retry_after, 1)
-
-        completed, following = self.database.transact(act)
-        return completed, following[0] if following else None
+        asked = self._asked(reservation[0][2], now, retry_after)
+        completed, rows = self.database.transact(_complete_and_reserve, _fence(reservation), asked)
+        return completed, _reservation(rows[0], asked) if rows else None
 
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
         def act(transaction: Transaction) -> bool:
@@ -223,24 +222,33 @@ class SqliteDriver(Driver):
         first = last - len(jobs) + 1
         return [_push_one(transaction, queue, job, now, first + i, resent) for i, job in enumerate(jobs)]
 
-    def _reserved(
-        self, source: Database | Transaction, queue: str, now: float, retry_after: float | None, limit: int
-    ) -> list[Reservation]:
+    def _asked(self, queue: str, now: float, retry_after: float | None) -> dict[str, Any]:
+        """Say what is asked of `reserve`, with a token for it."""
         moment = us(now)
-        token = self._tokens.next()
         deadline = NEVER if retry_after is None else moment + us(retry_after)
-        values = {"queue": queue, "now": moment, "deadline": deadline, "token": token, "limit": limit}
-        rows = source.run("reserve", values)
-        if len(rows) > 1:
-            rows.sort()
-        at, until = moment / 1_000_000, from_us(deadline)
-        return [
-            Reservation._make((
-                Job._make((id, uid, queue, name, body, attempts, dispatched_at / 1_000_000, until, at)),
-                f"{token}-{id}", since / 1_000_000, bool(ran_out),
-            ))
-            for since, _, ran_out, id, uid, name, body, attempts, dispatched_at in rows
-        ]  # fmt: skip
+        return {"queue": queue, "now": moment, "deadline": deadline, "token": self._tokens.next()}
+
+
+def _claim(transaction: Transaction, asked: dict[str, Any], limit: int) -> list[Any]:
+    """Claim one after the other: `WHERE id IN (…)` is a scan once ANALYZE has met the table with a single job."""
+    rows: list[Any] = []
+    while len(rows) < limit and (found := transaction.run("reserve", asked)):
+        rows += found
+    return rows
+
+
+def _complete_and_reserve(
+    transaction: Transaction, fence: dict[str, Any], asked: dict[str, Any]
+) -> tuple[bool, list[Any]]:
+    return bool(transaction.run("complete", fence)), transaction.run("reserve", asked)
+
+
+def _reservation(row: Sequence[Any], asked: dict[str, Any]) -> Reservation:
+    """Tell what was reserved; tuples made without their names, for this is done once a job."""
+    since, ran_out, id, uid, name, body, attempts, dispatched_at = row
+    at, until = asked["now"] / 1_000_000, from_us(asked["deadline"])
+    job = tuple.__new__(Job, (id, uid, asked["queue"], name, body, attempts, dispatched_at / 1_000_000, until, at))
+    return tuple.__new__(Reservation, (job, f"{asked['token']}-{id}", since / 1_000_000, ran_out > 0))
 
 
 def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:
@@ -257,7 +265,7 @@ def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: 
 
 
 def _fence(reservation: Reservation) -> dict[str, Any]:
-    return {"id": reservation.job.id, "token": reservation.token}
+    return {"id": reservation[0][0], "token": reservation[1]}
 
 
 def _job(row: Sequence[Any]) -> Job:

@@ -112,12 +112,12 @@ def _worked(connection: sqlite3.Connection, coming: Iterator[tuple[int, int]]) -
         if worker is None:
             continue
         token = tokens.next()
-        asked = {"queue": "q", "now": now, "deadline": now + _SPAN, "token": token, "limit": 1}
+        asked = {"queue": "q", "now": now, "deadline": now + _SPAN, "token": token}
         found = execute(reserve, asked).fetchall()
         if not found:
             idle.append(worker)
             continue
-        since, id = found[0][0], found[0][3]
+        since, id = found[0][0], found[0][2]
         waited, jobs = waited + now - since, jobs + 1
         heapq.heappush(ends, (now + services.pop(id), worker, id, f"{token}-{id}"))
     return waited / jobs / 1_000_000

@@ -5,9 +5,9 @@ UPDATE jobs SET
     reserved_at = :now,
     available_at = :deadline,
     token = :token || '-' || id
-WHERE id IN (
+WHERE id = (
     SELECT id FROM jobs
     WHERE queue = :queue AND available_at <= :now
-    ORDER BY available_at, seq LIMIT :limit
+    ORDER BY available_at, seq LIMIT 1
 )
-RETURNING claimable_since, seq, ran_out, id, uid, name, payload, attempts, dispatched_at;
+RETURNING claimable_since, ran_out, id, uid, name, payload, attempts, dispatched_at;

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 from qlab.as_json import made, stated
-from qlab.clock import pause
 from qlab.job import Attempt
 from qlab.queue import Queue
 from qlab.scenario import KINDS, Behaviour, Scenario
@@ -27,25 +26,26 @@ def part_of(scenario: Scenario) -> dict[str, Any]:
     return told
 
 
-def act(queue: Queue, part: Mapping[str, Any], *, counts_a_second: float, worker: int) -> None:
+def act(queue: Queue, part: Mapping[str, Any], wait: Spend, counts_a_second: float, *, worker: int) -> None:
     """Register a scenario's handlers on a worker's queue.
 
     Args:
         queue: The worker's queue.
         part: What `part_of` gave.
+        wait: Waits for so many seconds, or until nobody wants the worker any more.
         counts_a_second: How far one counts in a second, undisturbed.
         worker: Which worker it is, from 0: each draws numbers of its own.
     """
     known = made(part, KINDS)
     random = Random(f"{known['seed']} services {worker}")
     for name, (service, failures) in known["drawn"].items():
-        queue.handler(name)(_drawing(service.sampler(random), failures, random))
+        queue.handler(name)(_drawing(service.sampler(random), failures, random, wait))
     for name, behaviour in known["behaviours"].items():
-        queue.handler(name)(_behaving(behaviour, _counting(counts_a_second) if behaviour.busy else pause))
+        queue.handler(name)(_behaving(behaviour, _counting(counts_a_second) if behaviour.busy else wait))
 
 
-def registering(handlers: object) -> str:
-    """Give the address of the function that registers the reader's handlers, which workers can import.
+def address_of(handlers: object) -> str:
+    """Give the address of the function that registers the reader's handlers, which worker processes can import.
 
     Args:
         handlers: `module:function`, or a function that lies in a module.
@@ -75,7 +75,7 @@ def registering(handlers: object) -> str:
     return f"{module}:{name}"
 
 
-def found(address: str) -> Callable[[Queue], object]:
+def function_at(address: str) -> Callable[[Queue], object]:
     """Import the function at an address.
 
     Raises:
@@ -112,11 +112,11 @@ def _behaving(behaviour: Behaviour, spend: Spend) -> Callable[[Attempt], None]:
     return behave
 
 
-def _drawing(draw: Callable[[], int], failures: Failures, random: Random) -> Callable[[Attempt], None]:
+def _drawing(draw: Callable[[], int], failures: Failures, random: Random, wait: Spend) -> Callable[[Attempt], None]:
     def behave(job: Attempt) -> None:
         job.payload  # noqa: B018 - as above
         if taking := draw():
-            pause(taking / 1_000_000)
+            wait(taking / 1_000_000)
         if failures.fails(job.number, random):
             raise RuntimeError("no luck this time")
 

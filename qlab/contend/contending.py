@@ -5,14 +5,17 @@ from dataclasses import fields, replace
 from itertools import product
 from random import Random
 from threading import Event
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from qlab.clock import duration, monotonic
 from qlab.contend import acting, noise
+from qlab.contend.arms import Arm, chosen
 from qlab.contend.found import Contention
-from qlab.contend.plain_stores import Arm, Store, chosen
-from qlab.contend.running import Killed, Plan, Stopped, run_once
+from qlab.contend.running import run_once
+from qlab.contend.sides import Killed, Plan, Stopped
+from qlab.contend.stores import Stores
 from qlab.errors import MissingRequirement, QlabError
+from qlab.interrupts import first_interrupt
 from qlab.machine import about
 from qlab.progress import bar
 from qlab.queue import Queue
@@ -21,7 +24,7 @@ from qlab.simulation import Run
 from qlab.whole import is_whole
 from qlab.workload import Bursts, Workload
 
-ARMS = ("sqlite", "redis_zset")
+DRIVERS = ("sqlite", "redis_zset")
 """What contends where nobody says: SQLite and Redis at like durability."""
 
 JOBS = 10_000
@@ -89,16 +92,17 @@ def contention(
         MissingRequirement: There is no server for an arm of Redis that was asked for.
         QlabError: No run came to its end; the message says why.
     """
-    arms = chosen(ARMS if drivers is None else drivers)
+    arms = chosen(DRIVERS if drivers is None else drivers)
     counts = _counts(workers)
     _check(arms, mode, repeats)
-    address = None if handlers is None else acting.registering(handlers)
-    what = _scenario(scenario, address, seed, stated)
+    own = _Own.of(handlers, mode)
+    what = _scenario(scenario, own.register, seed, stated)
     order = list(product(arms, counts, range(repeats)))
     Random(f"{seed} contention").shuffle(order)
     began, rate = monotonic(), noise.counts_a_second()
-    session = _Session(Plan(what, address, mode, rate, Event() if stop is None else stop), must=drivers is not None)
-    with bar((lambda _: None) if callable(progress) else progress) as shown:
+    plan = Plan(what, own.address, own.register, mode, rate, Event() if stop is None else stop)
+    session = _Session(plan, arms, must=drivers is not None)
+    with bar((lambda _: None) if callable(progress) else progress) as shown, first_interrupt(plan.stop.set):
         session.go(order, progress if callable(progress) else lambda share, _: shown.show(share))
     runs, said = session.judged(noise.COUNT / rate)
     names = tuple(arm.name for arm in arms)
@@ -110,13 +114,14 @@ class _Session:
 
     Args:
         plan: What all of them share.
+        arms: The arms that there will be.
         must: Whether it is an error where an arm's server is missing.
     """
 
-    def __init__(self, plan: Plan, *, must: bool) -> None:
+    def __init__(self, plan: Plan, arms: Sequence[Arm], *, must: bool) -> None:
         self.skipped: dict[str, str] = {}
         self.interrupted = False
-        self._plan, self._must = plan, must
+        self._plan, self._arms, self._must = plan, arms, must
         self._runs: list[Run] = []
         self._others: list[float] = []
 
@@ -128,34 +133,36 @@ class _Session:
             QlabError: None of them came to its end.
         """
         try:
-            for place, (arm, workers, repeat) in enumerate(order):
-                if self._plan.stop.is_set():
-                    raise Stopped
-                says = f"{arm.name}, {workers} worker{'' if workers == 1 else 's'}"
-
-                def told(share: float, place: int = place, says: str = says) -> None:
-                    tell((place + min(share, 1.0)) / len(order), says)
-
-                told(0.0)
-                self._run(arm, workers, repeat, says, told)
+            with Stores(self._arms) as stores:
+                self._look_for(stores)
+                for place, (arm, workers, repeat) in enumerate(order):
+                    self._plan.check_wanted()
+                    if arm.name not in self.skipped:
+                        self._run(stores, arm, workers, repeat, _part(tell, place, len(order)))
             tell(1.0, "done")
         except (KeyboardInterrupt, Stopped):
             self.interrupted = True
         if not self._runs and not self.interrupted:
             raise QlabError(
-                "nothing was measured. " + "; ".join(f"{what}: {why}" for what, why in self.skipped.items())
+                "nothing was measured: " + "; ".join(f"{each}: {why}" for each, why in self.skipped.items())
             )
 
-    def _run(self, arm: Arm, workers: int, repeat: int, says: str, told: Callable[[float], object]) -> None:
-        if arm.name in self.skipped:
-            return
+    def _look_for(self, stores: Stores) -> None:
+        """Find out about each arm before the first begins."""
+        for arm in self._arms:
+            if why := stores.missing(arm):
+                if self._must:
+                    raise MissingRequirement(f"{arm.name}: {why}")
+                self.skipped[arm.name] = why
+
+    def _run(self, stores: Stores, arm: Arm, workers: int, repeat: int, tell: Callable[[float, str], object]) -> None:
+        says = f"{arm.name}, {workers} worker{'' if workers == 1 else 's'}"
+        tell(0.0, says)
         try:
-            with Store(arm) as store:
-                run, others = run_once(store, self._plan, workers=workers, repeat=repeat, tell=told)
-        except MissingRequirement as problem:
-            if self._must:
-                raise
-            self.skipped[arm.name] = str(problem)
+            with stores.store(arm) as store:
+                run, others = run_once(
+                    store, self._plan, workers=workers, repeat=repeat, tell=lambda share: tell(share, says)
+                )
         except Killed as problem:
             self.skipped[f"{says}, repeat {repeat + 1}"] = str(problem)
         else:
@@ -172,6 +179,10 @@ class _Session:
         quietest = min([quietest, *spins])
         runs = [_against(run, quietest) for run in self._runs]
         return tuple(runs), tuple(noise.in_words([spin / quietest for spin in spins], self._others))
+
+
+def _part(tell: Callable[[float, str], object], place: int, parts: int) -> Callable[[float, str], object]:
+    return lambda share, says: tell((place + min(share, 1.0)) / parts, says)
 
 
 def _against(run: Run, quietest: float) -> Run:
@@ -202,7 +213,26 @@ def _check(arms: Sequence[Arm], mode: str, repeats: int) -> None:
         )
 
 
-def _scenario(given: Scenario | None, handlers: str | None, seed: int, stated: dict[str, Any]) -> Scenario:
+Register: TypeAlias = Callable[[Queue], object]
+
+
+class _Own(NamedTuple):
+    """Handlers of the reader's own: where they are, for processes, and the function that registers them."""
+
+    address: str | None
+    register: Register | None
+
+    @classmethod
+    def of(cls, handlers: str | Register | None, mode: str) -> Self:
+        if handlers is None:
+            return cls(None, None)
+        if mode == "thread" and callable(handlers):
+            return cls(None, handlers)
+        address = acting.address_of(handlers)
+        return cls(address, acting.function_at(address))
+
+
+def _scenario(given: Scenario | None, register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
     """Take the scenario, or make it of what is stated."""
     known = (*_OWN, *(field.name for field in fields(Scenario) if field.name not in ("workers", "seed")))
     if unknown := sorted(set(stated) - {*known}):
@@ -211,13 +241,13 @@ def _scenario(given: Scenario | None, handlers: str | None, seed: int, stated: d
         raise TypeError(f"scenario is {given!r}: use a Scenario, or state jobs=10_000, length=0.001, …")
     if given is not None and stated:
         raise TypeError(f"there is a scenario, and {', '.join(sorted(stated))} beside it: use replace(scenario, …)")
-    scenario = _made(handlers, seed, stated) if given is None else given
+    scenario = _made(register, seed, stated) if given is None else given
     if scenario.faults:
         raise ValueError(f"scenario {scenario.name!r} has faults, which happen in simulated time only: use simulate")
     return scenario
 
 
-def _made(handlers: str | None, seed: int, stated: dict[str, Any]) -> Scenario:
+def _made(register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
     jobs, length = stated.pop("jobs", JOBS), duration(stated.pop("length", 0.0), "length")
     busy, payload = stated.pop("busy", False), stated.pop("payload", None)
     if not is_whole(jobs, 1):
@@ -225,20 +255,20 @@ def _made(handlers: str | None, seed: int, stated: dict[str, Any]) -> Scenario:
     if payload is not None and not is_whole(payload, 2):
         raise ValueError(f"payload is {payload!r}: use a number of bytes from 2")
     if "workload" not in stated and "arrivals" not in stated:
-        names = (_NAME,) if handlers is None else _registered(handlers)
+        names = (_NAME,) if register is None else _registered(register)
         text = None if payload is None else "x" * (payload - 2)  # in quotes, as JSON
         stated["workload"] = Workload(Bursts(jobs, every=None), names=names, jobs=jobs, payload=text)
-        if handlers is None and "handlers" not in stated:
+        if register is None and "handlers" not in stated:
             stated["handlers"] = {_NAME: Behaviour(length, busy=busy)}
     values: dict[str, Any] = {"name": "contention", "poll": POLL, "seed": seed} | stated
     return Scenario(**values)
 
 
-def _registered(handlers: str) -> tuple[str, ...]:
+def _registered(register: Register) -> tuple[str, ...]:
     """Name what a function registers."""
     with Queue("memory://") as queue:
-        acting.found(handlers)(queue)
+        register(queue)
         names = queue.handlers
     if not names:
-        raise ValueError(f"handlers is {handlers!r}, which registers none: @queue.handler('name') says what runs a job")
+        raise ValueError(f"handlers is {register!r}, which registers none: @queue.handler('name') says what runs a job")
     return names

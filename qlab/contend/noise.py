@@ -42,6 +42,19 @@ def busy_seconds() -> float | None:
     return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
+class Meter:
+    """How much processor time the machine takes from now on, this process left out."""
+
+    def __init__(self) -> None:
+        self._began, self._own, self._busy = monotonic(), own_seconds(), busy_seconds()
+
+    def read(self) -> tuple[float, float | None]:
+        """Tell for how many seconds it has measured, and how much others took; None where the system does not tell."""
+        busy, took = busy_seconds(), own_seconds() - self._own
+        others = None if busy is None or self._busy is None else max(0.0, busy - self._busy - took)
+        return monotonic() - self._began, others
+
+
 def own_seconds() -> float:
     """Tell how many seconds of processor time this process has taken."""
     times = os.times()

@@ -100,14 +100,15 @@ class Place:
         self.over, self.left = Event(), Event()
         self._name, self._poll = f"worker {setup['worker'] + 1}", setup["poll"]
         clock = SystemClock()
+        self._shared = driver is not None
         self._timed = Timed(drivers.open(setup["url"]) if driver is None else driver, clock, tell)
         self._queue = Queue(self._timed, name=setup["queue"], policy=Policy(**setup["policy"]), clock=clock)
         if register is None and setup["handlers"] is not None:
-            register = acting.found(setup["handlers"])
+            register = acting.function_at(setup["handlers"])
         if register is not None:
             register(self._queue)
         else:
-            acting.act(self._queue, setup["part"], counts_a_second=setup["counts_a_second"], worker=setup["worker"])
+            acting.act(self._queue, setup["part"], self.left.wait, setup["counts_a_second"], worker=setup["worker"])
 
     def warm_up(self) -> None:
         """Let the connection have answered, and its statements be known, before anything counts."""
@@ -142,8 +143,9 @@ class Place:
         return Worked(self._queue.trace, *calls, timed.done, timed.last_done, timed.lock_errors, cpu)
 
     def close(self) -> None:
-        """Give up the connection."""
-        self._queue.close()
+        """Give up the connection, where it is its own."""
+        if not self._shared:
+            self._queue.close()
 
 
 def _hear(_outcome: object) -> None:
@@ -174,7 +176,7 @@ def main() -> None:
     took = own_seconds() - began
     place.close()
     tell("worked", place.worked(took).told())
-    tell("end")
+    tell("end", own_seconds() - began)
 
 
 def _listen(orders: IO[str], place: Place) -> None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -36,6 +36,7 @@ class Crew:
     Args:
         module: What each of them runs, such as `qlab.contend.scan_worker`.
         setups: The first line of each, a JSON value.
+        check: Called now and then until all are ready; what it raises ends them.
 
     Attributes:
         killed: Which of them, from 0, somebody killed.
@@ -44,8 +45,11 @@ class Crew:
         QlabError: One could not get ready; what it wrote to its standard error is in the message.
     """
 
-    def __init__(self, module: str, setups: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, module: str, setups: Sequence[dict[str, Any]], *, check: Callable[[], object] = lambda: None
+    ) -> None:
         self.killed: list[int] = []
+        self._check = check
         self._module = module
         self._setups = setups
         self._members: list[_Member] = []
@@ -112,9 +116,12 @@ class Crew:
     def _wait_until_ready(self) -> None:
         deadline, waiting = monotonic() + _START_DEADLINE, set(range(len(self._members)))
         while waiting:
+            self._check()
             try:
-                number, message = self._inbox.get(timeout=max(0.0, deadline - monotonic()))
+                number, message = self._inbox.get(timeout=_SILENCE)
             except Empty:
+                if monotonic() < deadline:
+                    continue
                 raise QlabError(f"{len(waiting)} worker processes were not ready after {_START_DEADLINE:g} s") from None
             if message is None:
                 raise self._members[number].obituary()

@@ -43,6 +43,10 @@ Progress: TypeAlias = bool | Callable[[float, str], object] | None
 
 _OWN = ("jobs", "length", "busy", "payload")
 _NAME = "job"
+_SHARED = (
+    "The workers were threads of one process: they share Python's interpreter lock, so that only one of them at a time "
+    "runs Python code. Real workers are processes."
+)
 
 
 def contention(
@@ -92,6 +96,8 @@ def contention(
         MissingRequirement: There is no server for an arm of Redis that was asked for.
         QlabError: No run came to its end; the message says why.
     """
+    if not isinstance(drivers, str | Arm | Iterable | None):
+        raise TypeError(f"drivers is {drivers!r}: use names such as 'sqlite' and 'redis_zset', addresses, or arms")
     arms = chosen(DRIVERS if drivers is None else drivers)
     counts = _counts(workers)
     _check(arms, mode, repeats)
@@ -163,7 +169,9 @@ class _Session:
                 run, others = run_once(
                     store, self._plan, workers=workers, repeat=repeat, tell=lambda share: tell(share, says)
                 )
-        except Killed as problem:
+        except QlabError as problem:
+            if not self._runs and not isinstance(problem, Killed):
+                raise  # as all others will, if it is the handlers; later ones would cost what was measured
             self.skipped[f"{says}, repeat {repeat + 1}"] = str(problem)
         else:
             self._runs.append(run)
@@ -178,7 +186,8 @@ class _Session:
         spins = [run.measured.noise for run in self._runs if run.measured is not None]
         quietest = min([quietest, *spins])
         runs = [_against(run, quietest) for run in self._runs]
-        return tuple(runs), tuple(noise.in_words([spin / quietest for spin in spins], self._others))
+        said = noise.in_words([spin / quietest for spin in spins], self._others)
+        return tuple(runs), (*([_SHARED] if self._plan.mode == "thread" else []), *said)
 
 
 def _part(tell: Callable[[float, str], object], place: int, parts: int) -> Callable[[float, str], object]:
@@ -244,12 +253,29 @@ def _scenario(given: Scenario | None, register: Register | None, seed: int, stat
     scenario = _made(register, seed, stated) if given is None else given
     if scenario.faults:
         raise ValueError(f"scenario {scenario.name!r} has faults, which happen in simulated time only: use simulate")
+    _check_names(scenario, register)
     return scenario
+
+
+def _check_names(scenario: Scenario, register: Register | None) -> None:
+    """Refuse jobs that nobody knows how to run, before any is stored."""
+    drawn = () if scenario.workload is None else scenario.workload.handlers
+    named = dict.fromkeys([*(arrival.name for arrival in scenario.arrivals), *drawn])
+    if not named:
+        raise ValueError(f"scenario {scenario.name!r} brings no job: say jobs=10_000, or arrivals=…, or workload=…")
+    there = {*scenario.handlers, *drawn} if register is None else {*_registered(register)}
+    if unknown := [name for name in named if name not in there]:
+        how = (
+            "behaves: say handlers={…: Behaviour(seconds=…)}" if register is None else "runs: register a handler of it"
+        )
+        raise ValueError(f"scenario {scenario.name!r} does not say how {unknown[0]!r} {how}")
 
 
 def _made(register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
     jobs, length = stated.pop("jobs", JOBS), duration(stated.pop("length", 0.0), "length")
     busy, payload = stated.pop("busy", False), stated.pop("payload", None)
+    if not isinstance(busy, bool):
+        raise TypeError(f"busy is {busy!r}: use True for jobs that take the processor, False for jobs that wait")
     if not is_whole(jobs, 1):
         raise ValueError(f"jobs is {jobs!r}: use a whole number from 1")
     if payload is not None and not is_whole(payload, 2):

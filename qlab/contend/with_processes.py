@@ -26,10 +26,9 @@ def work_in_processes(setups: Sequence[dict[str, Any]], plan: Plan, jobs: int, t
         Killed: One was killed.
         QlabError: One ended by itself, or nothing went on.
     """
-    crew, done = Crew(MODULE, setups), [0] * len(setups)
+    crew, done = Crew(MODULE, setups, check=plan.check_wanted), [0] * len(setups)
     worked: dict[int, Worked] = {}
     with crew:
-        plan.check_wanted()
         meter, taken = Meter(), 0.0
         epoch = SystemClock().now()
         began = last = crew.go(epoch)

@@ -34,7 +34,7 @@ def work_in_threads(
         Stopped: Somebody wants no more.
         QlabError: One ended by itself, or nothing went on.
     """
-    shared = driver if driver.private and driver.name == "memory" else None
+    shared = driver if driver.private else None
     with _team(setups, plan, shared) as team:
         meter, own = Meter(), own_seconds()
         epoch, began = SystemClock().now(), monotonic()

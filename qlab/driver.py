@@ -208,8 +208,8 @@ class Driver(ABC):
 
         A batch costs one round trip or commit for all of its jobs, and all are reserved from now on: who works one
         after the other begins the last of k only after k - 1 handlers. It has run out by then, and another may be
-        running it too, where `retry_after` is below the sum of those. Choose it above k times what a slow job takes, extend
-        the ones that wait, or take fewer; a worker that dies lets k jobs wait for their reservations to run out.
+        running it too, where `retry_after` is below the sum of those. Choose it above k times what a slow job takes,
+        extend the ones that wait, or take fewer; a worker that dies lets k jobs wait for their reservations to run out.
 
         Args:
             queue: The queue's name.

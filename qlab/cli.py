@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,15 +12,27 @@ import click
 from qlab import __version__
 from qlab.commands.bench import bench
 from qlab.commands.calibrate import calibrate
+from qlab.commands.contention import contention
 from qlab.commands.course import course
 from qlab.commands.doctor import doctor
 from qlab.commands.explore import explore
 from qlab.commands.failed import failed, forget, retry
-from qlab.commands.store import clear, counts, example, is_number, jobs, print_lines, progress_bar, recover
+from qlab.commands.store import (
+    STOPPED,
+    again,
+    clear,
+    counts,
+    example,
+    jobs,
+    print_lines,
+    progress_bar,
+    recover,
+    worker_counts,
+)
 from qlab.commands.theory import theory
 from qlab.commands.work import work
 from qlab.errors import QlabError
-from qlab.escape import printable, without_password
+from qlab.escape import printable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +41,6 @@ if TYPE_CHECKING:
 
 
 _DRIVERS = ("memory", "sqlite", "redis_list", "redis_zset")
-_STOPPED = 130  # what a shell says of a command that SIGINT ended
 
 
 class Problem(click.ClickException):
@@ -54,7 +64,7 @@ class Commands(click.Group):
             raise Problem(str(error)) from error
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
-            ctx.exit(_STOPPED)
+            ctx.exit(STOPPED)
 
 
 @click.group(
@@ -70,19 +80,12 @@ def main() -> None:
 # -- compare --
 
 
-def _workers(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
-    counts = [part.strip() for part in value.split(",")]
-    if not all(is_number(count) and int(count) for count in counts):
-        raise click.BadParameter(f"{value!r}: write numbers from 1 up with commas between them, as in 1,2,4")
-    return tuple(int(count) for count in counts)
-
-
 @main.command(epilog=example("qlab compare --driver sqlite --driver redis_zset --workers 1,4"))
 @click.option("--driver", "drivers", multiple=True, type=click.Choice(_DRIVERS), help="Only this one; may be repeated.")
 @click.option(
     "--workers",
     metavar="N,N,...",
-    callback=_workers,
+    callback=worker_counts,
     default="1,2,4",
     show_default=True,
     help="Numbers of worker processes.",
@@ -116,10 +119,10 @@ def compare(ctx: click.Context, /, drivers: tuple[str, ...], out: Path, **option
         report.check_folder(out)
         with progress_bar() as progress:
             compared = comparison.compare(drivers or None, progress=progress, **options)
-        page = comparison_report.write(compared, out, command=_again(ctx))
+        page = comparison_report.write(compared, out, command=again(ctx))
     except KeyboardInterrupt:
         click.echo("stopped; nothing was left behind", err=True)
-        ctx.exit(_STOPPED)
+        ctx.exit(STOPPED)
     print_lines(_compared(compared.tables(), [*comparison_report.answer(compared), *_not_measured(compared)]))
     print_lines([f"report: {page}"])
 
@@ -139,25 +142,7 @@ def _not_measured(compared: "Comparison") -> Iterator[str]:
         yield "Nothing was measured in real time: memory has no worker processes to measure."
 
 
-def _again(ctx: click.Context) -> str:
-    """Write the command as it was given, without a password."""
-    words = ["qlab", str(ctx.command.name)]
-    for option in ctx.command.params:
-        name = str(option.name)
-        if ctx.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value = ctx.params[name]
-        for each in value if option.multiple else [value]:
-            words += option.opts[:1] if each is True else [option.opts[0], _word(each)]
-    return shlex.join(words)
-
-
-def _word(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return without_password(str(value))
-
-
+main.add_command(contention)
 main.add_command(bench)
 main.add_command(calibrate)
 main.add_command(course)

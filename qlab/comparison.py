@@ -13,6 +13,7 @@ from qlab import frames
 from qlab.clock import monotonic
 from qlab.contend.arms import Arm as Contended
 from qlab.contend.arms import arm as arm_of
+from qlab.contend.arms import on_server
 from qlab.contend.scanning import Arm, run_arm
 from qlab.contend.stores import Stores
 from qlab.errors import MissingRequirement
@@ -172,7 +173,7 @@ def compare(
     files = len(python_files(library, limit))
     scenario = named("all_kinds", seed=seed)
     began = monotonic()
-    places = {name: _store(name, redis) for name in wanted}
+    places = {name: arm_of(name) if redis is None else on_server(name, redis) for name in wanted}
     with Stores(places.values()) as stores:
         skipped = _usable(stores, places, asked=driver_names is not None)
         there = [name for name in wanted if name not in skipped]
@@ -189,16 +190,6 @@ def compare(
     tell(1.0, "done")
     agreements = tuple(agreement(runs[0], run) for run in runs[1:])
     return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, about(), monotonic() - began)
-
-
-def _store(name: str, redis: str | None) -> Contended:
-    """Tell where a driver's jobs go: on Redis to a given server, else to a private one that is as durable as SQLite."""
-    if redis is None or not name.startswith("redis"):
-        return arm_of(name)
-    base, _, options = redis.partition("?")
-    kept = [option for option in options.split("&") if option and not option.startswith("layout=")]
-    layout = f"layout={name.removeprefix('redis_')}"
-    return arm_of(f"{base}?{'&'.join([*kept, layout])}")
 
 
 def _usable(stores: Stores, wanted: Mapping[str, Contended], *, asked: bool) -> dict[str, str]:

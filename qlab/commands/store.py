@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from qlab.clock import Clock
     from qlab.job import Job
     from qlab.queue import Queue
+
+STOPPED = 130
+"""What a shell says of a command that SIGINT ended."""
 
 Which = tuple[int, ...] | Literal["all"]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -80,6 +84,33 @@ def progress_bar() -> Iterator[Callable[[float, str], None]]:
             bar.set_description_str(shortened(what, 22).ljust(22))
 
         yield progress
+
+
+def again(ctx: click.Context) -> str:
+    """Write the command as it was given, without a password."""
+    words = ["qlab", str(ctx.command.name)]
+    for option in ctx.command.params:
+        name = str(option.name)
+        if ctx.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = ctx.params[name]
+        for each in value if option.multiple else [value]:
+            words += option.opts[:1] if each is True else [option.opts[0], _word(each)]
+    return shlex.join(words)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return without_password(str(value))
+
+
+def worker_counts(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
+    """Read numbers of workers, as an option's callback."""
+    counts = [part.strip() for part in value.split(",")]
+    if not all(is_number(count) and int(count) for count in counts):
+        raise click.BadParameter(f"{value!r}: write numbers from 1 up with commas between them, as in 1,2,4")
+    return tuple(int(count) for count in counts)
 
 
 # -- which queue --

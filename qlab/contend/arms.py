@@ -99,6 +99,23 @@ def chosen(given: Iterable[str | Arm] | str | Arm) -> tuple[Arm, ...]:
     return arms
 
 
+def on_server(given: str | Arm, url: str) -> Arm:
+    """Give an arm as it is on a server that is there, which says how durable it is, and how it is reached.
+
+    Args:
+        given: As `arm` takes it; one that is none of Redis, or has an address of its own, stays as it is.
+        url: The server's address.
+    """
+    asked = arm(given)
+    if asked.driver not in _LAYOUTS or asked.url:
+        return asked
+    base, _, options = url.partition("?")
+    kept = [option for option in options.split("&") if option and not option.startswith("layout=")]
+    layout = f"layout={asked.driver.removeprefix('redis_')}"
+    there = arm(f"{base}?{'&'.join([*kept, layout])}")
+    return _delayed(there, f"{asked.delay * 1_000:g}") if asked.delay else there
+
+
 def _arms() -> Iterable[Arm]:
     yield Arm("memory", "memory")
     for synchronous in ("OFF", "NORMAL", "FULL"):

@@ -5,19 +5,16 @@ its job to whoever comes next. What it saw it keeps in memory, and tells once it
 """
 
 import base64
-import json
-import os
 import random
-import signal
-import sys
 from array import array
 from collections.abc import Callable
-from threading import Event, Thread
-from typing import IO, Any, NamedTuple, Self
+from threading import Event
+from typing import Any, NamedTuple, Self
 
 from qlab import drivers
 from qlab.clock import SystemClock, monotonic
 from qlab.contend import acting
+from qlab.contend.member import Member
 from qlab.contend.noise import own_seconds
 from qlab.contend.timed import Timed
 from qlab.driver import Driver
@@ -29,7 +26,6 @@ from qlab.trace import Trace
 LAST = "last"
 """What a worker process is told once no more jobs will come."""
 
-_OUT_OF_WORK = 3
 _PATIENCE = 30.0  # seconds
 _CALLS = ("reserves", "completes", "waits")
 
@@ -154,40 +150,21 @@ def _hear(_outcome: object) -> None:
 
 def main() -> None:
     """Get ready, wait for the start, work, and tell what was done."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that started it is the one to stop.
-    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # What a handler prints is no message.
-    line = sys.stdin.readline()
-    if not line:
-        return
-
-    def tell(*message: object) -> None:
-        pipe.write(json.dumps(message) + "\n")
-        pipe.flush()
-
-    place = Place(json.loads(line), lambda done: tell("done", done))
+    member = Member()
+    place = Place(member.setup(), lambda done: member.tell("done", done))
     place.warm_up()
-    tell("ready")
-    if not (start := sys.stdin.readline()):
-        return
-    Thread(target=_listen, args=[sys.stdin, place], daemon=True).start()
+
+    def hear(word: str) -> None:
+        if word == LAST:
+            place.over.set()
+
+    epoch = member.start(hear)
     began = own_seconds()
-    place.work(json.loads(start))
+    place.work(epoch)
     took = own_seconds() - began
     place.close()
-    tell("worked", place.worked(took).told())
-    tell("end", own_seconds() - began)
-
-
-def _listen(orders: IO[str], place: Place) -> None:
-    """Hear that no more jobs will come; where the orders end, so does this process, whatever goes on in it.
-
-    Nobody wants it any more, and the job that it holds will run out.
-    """
-    for order in orders:
-        if order.strip() == LAST:
-            place.over.set()
-    os._exit(_OUT_OF_WORK)
+    member.tell("worked", place.worked(took).told())
+    member.tell("end", own_seconds() - began)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,14 @@
 
 import pandas as pd
 
-CLASSES = ("nothing", "a killed worker", "a power cut but for the last moments", "a power cut")
+from qlab.contend import Contention
+from qlab.driver import LAST_MOMENTS, Durability
+from qlab.driver import SURVIVED as CLASSES
+from qlab.measured import Measured
+from qlab.scenario import Behaviour, Scenario
+from qlab.simulation import Run
+from qlab.trace import Trace
+
 SERVERS = {"sqlite": "SQLite 3.40.1, WAL, synchronous=", "redis_zset": "Redis 7.0.15, AOF ", "memory": "memory"}
 MACHINE = {"machine": "x86_64, 2 cores, Linux 6.1", "Python": "CPython 3.11.7", "stores on": "/tmp (ext4)"}
 
@@ -16,8 +23,9 @@ def arm(name, survives, rates, reserve, *, workers=(1, 2, 4, 8), fewest_most=1.0
     given = {
         "arm": name, "driver": driver, "server": SERVERS.get(driver, driver) + setting, "survives": survives,
         "worker_killed": "nothing", "store_killed": "nothing", "power_cut": "nothing", "runs": 3, "jobs": 20_000,
-        "wait_p50": 0.5, "wait_p95": 0.9, "wait_p99": 0.95, "wait_max": 1.0, "reserve_p50": reserve,
-        "reserve_p95": 2 * reserve, "reserve_p99": 4 * reserve, "reserve_max": worst, "complete_p50": reserve,
+        "wait_p50": 0.5, "wait_p95": 0.9, "wait_p99": 0.95, "wait_max": 1.0, "reserve_mean": reserve,
+        "reserve_p50": reserve, "reserve_p95": 2 * reserve, "reserve_p99": 4 * reserve, "reserve_max": worst,
+        "complete_p50": reserve,
         "complete_p95": 2 * reserve, "complete_p99": 4 * reserve, "complete_max": worst, "fewest_most": fewest_most,
         "jain": 0.99, "locked": 3, "lock_errors": 0, "locked_s": 0.01, "lost": 0, "duplicated": 0,
         "worker_cpu": 30e-6, "server_cpu": server_cpu, "disk_bytes": 4_000_000, "noise": 1.02,
@@ -64,8 +72,12 @@ RESERVES = pd.DataFrame(
     columns=["arm", "workers", "repeat", "reserve"],
 )
 SCANS = pd.DataFrame(
-    [("one transaction", 0.9 - 0.1 * i) for i in range(9)] + [("chunks of 1,000", 0.002 + 0.001 * i) for i in range(9)],
-    columns=["how", "wait"],
+    [
+        ("no scan", 2_000, 0, 0.5, 240, 0.0001, 0.0002, 0.003, "SQLite 3.40.1"),
+        ("one transaction", 2_000, 2_000, 0.9, 420, 0.41, 0.8, 0.86, "SQLite 3.40.1"),
+        ("chunks of 100", 2_000, 100, 1.1, 500, 0.004, 0.02, 0.041, "SQLite 3.40.1"),
+    ],
+    columns=["scan", "rows", "chunk", "scan_s", "dispatches", "p50_s", "p95_s", "max_s", "store"],
 )
 PEERS = pd.DataFrame(
     [
@@ -78,3 +90,44 @@ PEERS = pd.DataFrame(
     ],
     columns=["peer", "store", "driver", "workers", "jobs_per_second", "low", "high", "acknowledges"],
 ).assign(survives=CLASSES[3])
+
+
+# -- the same as runs --
+
+LOSES = {
+    CLASSES[0]: Durability("everything", "everything", "everything"),
+    CLASSES[1]: Durability("nothing", "everything", "everything"),
+    CLASSES[2]: Durability("nothing", "nothing", LAST_MOMENTS[0]),
+    CLASSES[3]: Durability("nothing", "nothing", "nothing"),
+}
+
+
+def found(frame, **told):
+    """What `contention` would have given, of three repeats: a slow one, a middle one, a fast one."""
+    runs = [
+        run(row, repeat, rate)
+        for row in frame.to_dict("records")
+        for repeat, rate in enumerate([row["low"], row["jobs_per_second"], row["high"]][: row["runs"]])
+    ]
+    arms = tuple(dict.fromkeys(frame["arm"].astype(str)))
+    return Contention(tuple(runs), **{"machine": MACHINE, "arms": arms, "elapsed": 321.0} | told)
+
+
+def run(row, repeat, rate):
+    workers, jobs = row["workers"], row["jobs"]
+    most = round(jobs / (row["fewest_most"] + workers - 1))
+    per_worker = (jobs - most * (workers - 1), *[most] * (workers - 1))
+    reserve = round(1e6 * row["reserve_mean"])
+    slowest = round(1e6 * row["reserve_max"])
+    measured = Measured(
+        arm=row["arm"], workers=workers, repeat=repeat, mode="process", seconds=sum(per_worker) / rate,
+        per_worker=per_worker, reserves=(*[reserve] * 10_000, slowest), completes=(reserve,) * 100,
+        waits=(500_000, 900_000),
+        locked=row["locked"], lost=row["lost"], duplicated=row["duplicated"], worker_cpu=jobs * row["worker_cpu"],
+        server_cpu=jobs * row["server_cpu"], disk_bytes=row["disk_bytes"], noise=row["noise"],
+    )  # fmt: skip
+    durability = LOSES[str(row["survives"])]
+    scenario = Scenario("contention", handlers={"job": Behaviour(0.001, busy=True)}, seed=7)
+    return Run(
+        Trace(), scenario, str(row["driver"]), "available_at", row["server"], durability, 1.0, measured=measured
+    )  # fmt: skip

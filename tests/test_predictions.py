@@ -30,5 +30,5 @@ def test_nothing_is_predicted_where_nobody_worked_alone_or_the_demand_is_not_kno
 
 
 def test_a_worker_that_does_nothing_but_call_the_store_thinks_hardly_at_all():
-    (model,) = frames.predicted(SQLITE.assign(reserve_p50=1.0)).itertuples()
+    (model,) = frames.predicted(SQLITE.assign(reserve_mean=1.0)).itertuples()
     assert 0 < model.think < 0.01 * model.demand

@@ -23,6 +23,7 @@ _COLUMNS = (
     *("arm", "driver", "server", "survives", "worker_killed", "store_killed", "power_cut"),
     *("workers", "runs", "jobs", "jobs_per_second", "low", "high"),
     *(f"{call}_{part}" for call in _CALLS for part in _SPREAD),
+    "reserve_mean",
     *("fewest_most", "jain", "locked", "lock_errors", "locked_s", "lost", "duplicated"),
     *("worker_cpu", "server_cpu", "disk_bytes", "noise"),
 )
@@ -48,6 +49,7 @@ def contention(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `wait_p50`, `wait_p95`, `wait_p99`, `wait_max` (float64, s): from a job's dispatch, or from the start where it
           was there before, to its first start: medians of the repeats, and the longest of all;
         - `reserve_p50`, … `reserve_max` (float64, s): how long a call took that brought a worker its job;
+        - `reserve_mean` (float64, s): its mean; the median of the repeats;
         - `complete_p50`, … `complete_max` (float64, s): how long a call took that completed one; a call that did both
           counts in both;
         - `fewest_most` (float64, 0 to 1): the fewest jobs of a worker by the most of one; the median;
@@ -145,6 +147,7 @@ def _row(runs: Sequence[Run]) -> dict[str, Any]:
         **_spread("wait", [_waits(run) for run in runs]),
         **_spread("reserve", [np.asarray(each.reserves) / 1_000_000 for each in measured]),
         **_spread("complete", [np.asarray(each.completes) / 1_000_000 for each in measured]),
+        "reserve_mean": _mean([each.reserves for each in measured if each.reserves]),
         "fewest_most": np.median([_fewest_most(each.per_worker) for each in measured]),
         "jain": np.median([_jain(each.per_worker) for each in measured]),
         **{name: sum(getattr(each, name) for each in measured) for name in _SUMS},
@@ -175,6 +178,11 @@ def _spread(call: str, runs: Sequence[Any]) -> dict[str, float]:
         return {f"{call}_{part}": np.nan for part in _SPREAD}
     parts = {name: [float(np.quantile(times, share)) for times in there] for name, share in _SPREAD.items()}
     return {f"{call}_{name}": max(each) if name == "max" else float(np.median(each)) for name, each in parts.items()}
+
+
+def _mean(runs: Sequence[Sequence[int]]) -> float:
+    """Give the median of some runs' means, in seconds."""
+    return float(np.median([np.mean(times) for times in runs])) / 1_000_000 if runs else np.nan
 
 
 def _fewest_most(per_worker: Sequence[int]) -> float:

@@ -1,6 +1,8 @@
 """What one worker's run says of more workers: a closed model of an arm."""
 
+import re
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from qlab.theory import Closed
 _COLUMNS = ("arm", "driver", "survives", "think", "demand", "knee", "most")
 _EMBEDDED = ("memory", "sqlite")
 _SYNCED = "a power cut"
+_DELAYED = re.compile(r" \+(\d+(?:\.\d+)?) ms$")
 _LEAST_THINKING = 0.001  # of a job's time: the formula divides by it
 
 
@@ -21,8 +24,8 @@ def predicted(contended: pd.DataFrame) -> pd.DataFrame:
     of one worker, whose job takes Z + D = 1 / (jobs a second):
 
     - D is how long nobody else could be served. In SQLite, and in memory, that is the whole call which completes a job
-      and reserves the next, for it holds the lock (its median). So it is with a server that syncs to the disk before it
-      answers. Any other server is busy for the processor time that a job costs it.
+      and reserves the next, for it holds the lock. So it is with a server that syncs to the disk before it
+      answers, but for a round trip that was added. Any other server is busy for the processor time that a job costs.
     - Z is the rest: the handler, the worker's own processor time, and the way to a server.
 
     A server that syncs the writes of several clients at once beats the model, a lock that nobody holds while all who
@@ -39,28 +42,58 @@ def predicted(contended: pd.DataFrame) -> pd.DataFrame:
         - `knee` (float64): from how many workers on they only wait for each other, (Z + D) / D;
         - `most` (float64, jobs a second): what no number of workers gets beyond, 1 / D.
     """
-    alone = contended[contended["workers"] == 1] if "workers" in contended else contended[:0]
-    told = pd.DataFrame([*_models(alone)], columns=[*_COLUMNS])
-    return told.astype(dict.fromkeys(_COLUMNS[3:], float))
+    rows = [
+        {"arm": m.arm, "driver": m.driver, "survives": m.survives, "think": m.think, "demand": m.demand}
+        | {"knee": m.knee, "most": 1 / m.demand}
+        for m in predictions(contended)
+    ]
+    return pd.DataFrame(rows, columns=[*_COLUMNS]).astype(dict.fromkeys(_COLUMNS[3:], float))
 
 
-def expected(model: Any, workers: int) -> float:
-    """Tell how many jobs a second so many workers do, by a row of `predicted`."""
-    return Closed(clients=int(workers), think=model.think, service=model.demand).throughput
+@dataclass(frozen=True)
+class Prediction:
+    """A closed model of an arm, as in `predicted`: how long a worker thinks, and then needs the store, in seconds."""
+
+    arm: str
+    driver: str
+    survives: str
+    think: float
+    demand: float
+
+    @property
+    def knee(self) -> float:
+        """From how many workers on they only wait for each other."""
+        return (self.think + self.demand) / self.demand
+
+    def at(self, workers: int) -> float:
+        """Tell how many jobs a second so many workers do."""
+        return Closed(clients=workers, think=self.think, service=self.demand).throughput
 
 
-def _models(alone: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for row in alone.to_dict("records"):
-        if not row["jobs_per_second"] > 0:
-            continue
-        cycle = 1 / row["jobs_per_second"]
-        demand = min(_demand(row), (1 - _LEAST_THINKING) * cycle)
-        if demand > 0:
-            model = {"think": cycle - demand, "demand": demand, "knee": cycle / demand, "most": 1 / demand}
-            yield {name: row[name] for name in _COLUMNS[:3]} | model
+def predictions(contended: pd.DataFrame) -> list[Prediction]:
+    """Take a closed model of each arm, as `predicted` says."""
+    if "workers" not in contended:
+        return []
+    rows = contended[(contended["workers"] == 1) & (contended["jobs_per_second"] > 0)].to_dict("records")
+    return [model for row in rows for model in _model(row)]
+
+
+def round_trip_of(arm: str) -> float:
+    """Tell how many seconds an arm adds to each round trip, by its name, such as `redis_zset everysec +1 ms`."""
+    found = _DELAYED.search(arm)
+    return float(found[1]) / 1_000 if found else 0.0
+
+
+def _model(row: dict[Hashable, Any]) -> Iterator[Prediction]:
+    cycle = 1 / row["jobs_per_second"]
+    demand = min(_demand(row), (1 - _LEAST_THINKING) * cycle)
+    if demand > 0:
+        yield Prediction(str(row["arm"]), str(row["driver"]), str(row["survives"]), cycle - demand, demand)
 
 
 def _demand(row: dict[Hashable, Any]) -> float:
     """Tell for how long one job keeps all others from the store, in seconds; 0 or NaN where that is not known."""
     held = row["driver"] in _EMBEDDED or row["survives"] == _SYNCED
-    return float(row.get("reserve_p50" if held else "server_cpu", np.nan))
+    if not held:
+        return float(row.get("server_cpu", np.nan))
+    return float(row.get("reserve_mean", np.nan)) - round_trip_of(str(row["arm"]))

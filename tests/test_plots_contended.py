@@ -314,18 +314,15 @@ def test_the_cost_is_of_one_worker_or_of_as_many_as_are_asked_for():
 # -- scans and peers --
 
 
-def test_each_dispatch_that_waited_for_a_scan_is_a_dot_in_the_row_of_how_it_was_stored():
+def test_a_way_to_scan_is_a_row_with_what_half_most_and_all_dispatches_waited():
     ax = drawn(plots.scan_wait(SCANS))
     dots = [line for line in ax.lines if line.get_linestyle() == "None"]
-    assert [sorted(line.get_xdata()) for line in dots] == [
-        sorted(mine["wait"]) for _, mine in SCANS.groupby("how", sort=False)
-    ]
-    assert [round(float(np.mean(line.get_ydata()))) for line in dots] == [0, 1]
-    assert labels(ax.yaxis) == ["one transaction", "chunks of 1,000"]
-    assert [text.get_text() for text in ax.texts] == [
-        "half within 500 ms, all within 900 ms",
-        "half within 6 ms, all within 10 ms",
-    ]
+    told = [(float(line.get_xdata()[0]), int(line.get_ydata()[0])) for line in dots]
+    assert told == [(wait, row) for row, waits in enumerate(rows(SCANS, "p50_s", "p95_s", "max_s")) for wait in waits]
+    assert len({line.get_marker() for line in dots}) == 3
+    assert labels(ax.yaxis) == ["no scan", "one transaction", "chunks of 100"]
+    assert ax.texts[1].get_text() == "half within 410 ms, 95 % 800 ms, all 860 ms; the scan took 900 ms"
+    assert key(ax) == ["half of them stored within", "95 % of them stored within", "all of them stored within"]
 
 
 def test_peers_stand_the_fastest_first_with_qlab_in_the_colour_of_its_driver():

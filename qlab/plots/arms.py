@@ -10,18 +10,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from qlab import drawing
 from qlab.drawing import Numbers, drawable
+from qlab.driver import SURVIVED
 from qlab.show import rounded
 
 MADE_BY = "frames.contention(found)"
 """What gives the frame that most of these pictures draw."""
 
-CLASSES = ("nothing", "a killed worker", "a power cut but for the last moments", "a power cut")
-"""What stores survive, from least to most: arms of one class are of like durability."""
+HATCHES = {SURVIVED[0]: "..", SURVIVED[1]: "//", SURVIVED[2]: "", SURVIVED[3]: "xx"}
+DASHES: dict[str, Any] = {SURVIVED[0]: ":", SURVIVED[1]: (0, (6, 2)), SURVIVED[2]: "-", SURVIVED[3]: (0, (6, 2, 1, 2))}
 
-HATCHES = {CLASSES[0]: "..", CLASSES[1]: "//", CLASSES[2]: "", CLASSES[3]: "xx"}
-DASHES: dict[str, Any] = {CLASSES[0]: ":", CLASSES[1]: (0, (6, 2)), CLASSES[2]: "-", CLASSES[3]: (0, (6, 2, 1, 2))}
-
-_MARKERS = {CLASSES[0]: "H8", CLASSES[1]: "v^<>", CLASSES[2]: "oX*p", CLASSES[3]: "sDPd"}
+_MARKERS = {SURVIVED[0]: "H8", SURVIVED[1]: "v^<>", SURVIVED[2]: "oX*p", SURVIVED[3]: "sDPd"}
 _THIN = "X*Pd"  # markers that look smaller than they are
 
 
@@ -80,7 +78,7 @@ def check_alike(frame: pd.DataFrame) -> None:
     Raises:
         ValueError: There are several classes.
     """
-    classes = sorted(set(_survives(frame)), key=lambda name: CLASSES.index(name) if name in CLASSES else -1)
+    classes = sorted(set(_survives(frame)), key=lambda name: SURVIVED.index(name) if name in SURVIVED else -1)
     if len(classes) > 1:
         raise ValueError(
             f"the arms survive different things ({', '.join(classes)}): draw those of one class, as in "

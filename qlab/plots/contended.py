@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from qlab import drawing
 from qlab.drawing import DRAWN, Numbers, significant
-from qlab.frames.predictions import expected, predicted
+from qlab.frames.predictions import Prediction, predictions
 from qlab.plots import arms, given
 from qlab.plots.arms import ArmLook
 from qlab.show import rounded
@@ -50,21 +50,21 @@ def throughput_by_workers(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     return ax
 
 
-def _models(frame: pd.DataFrame) -> dict[str, Any]:
-    told = predicted(frame) if {"driver", "survives"} <= set(frame) else predicted(frame[:0])
-    return {str(model.arm): model for model in told.itertuples(index=False)}
+def _models(frame: pd.DataFrame) -> dict[str, Prediction]:
+    there = {"driver", "survives"} <= set(frame)
+    return {model.arm: model for model in predictions(frame)} if there else {}
 
 
-def _draw_model(ax: Axes, model: Any, look: ArmLook, most: int) -> None:
+def _draw_model(ax: Axes, model: Prediction, look: ArmLook, most: int) -> None:
     counts = np.unique(np.geomspace(1, most, 64).round().astype(int))
-    rates = [expected(model, count) for count in counts]
+    rates = [model.at(int(count)) for count in counts]
     ax.plot(counts, rates, color=look.colour, label="_model", zorder=2, **_MODEL)
     if model.knee <= most:
         at = np.interp(model.knee, counts, rates)
         ax.plot([model.knee], [at], color=look.colour, label="_knee", zorder=4, **_KNEE)
 
 
-def _draw_measured(ax: Axes, frame: pd.DataFrame, arm: str, look: ArmLook, model: Any) -> Any:
+def _draw_measured(ax: Axes, frame: pd.DataFrame, arm: str, look: ArmLook, model: Prediction | None) -> Any:
     mine = _of(frame, arm)
     workers, rate = mine["workers"].to_numpy(float), mine["jobs_per_second"].to_numpy(float)
     style = arms.line_style(look) | {"lw": 2.2, "elinewidth": 1.2, "capsize": 2.5}
@@ -78,7 +78,7 @@ def _draw_measured(ax: Axes, frame: pd.DataFrame, arm: str, look: ArmLook, model
     return drawn
 
 
-def _explained(frame: pd.DataFrame, models: dict[str, Any]) -> list[Artist]:
+def _explained(frame: pd.DataFrame, models: dict[str, Prediction]) -> list[Artist]:
     told: list[Artist] = []
     if {"low", "high"} <= set(frame):
         told.append(Line2D([], [], ls="", marker="|", ms=11, mew=1.2, color="0.35", label="range of the repeats"))
@@ -172,8 +172,8 @@ def reserve_ecdf(reserves: pd.DataFrame, *, workers: int | None = None, ax: Axes
         raise ValueError(f"nothing was run with {workers!r} workers: use one of {there}")
     arms.log_seconds(ax, "x", "time of a reserve")
     ax.grid(axis="y", color="0.9", lw=0.8)
-    _draw_ecdf(ax, mine)
     ax.set_xlim(arms.span(mine["reserve"], 1.3))
+    _draw_ecdf(ax, mine)
     ax.set(ylim=(0, 104), yticks=range(0, 101, 25), ylabel="reserves that were over (%)")
     arms.say_class(ax, mine, arms.of(count))
     drawing.add_key(ax, ax.get_legend_handles_labels()[0])

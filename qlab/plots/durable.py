@@ -8,6 +8,7 @@ from matplotlib.patheffects import withStroke
 
 from qlab import drawing
 from qlab.drawing import significant
+from qlab.driver import SURVIVED
 from qlab.plots import arms, given
 
 
@@ -38,7 +39,7 @@ def durability_cost(frame: pd.DataFrame, *, workers: int | None = None, ax: Axes
     _draw_costs(ax, mine)
     ax.set_xlabel("driver")
     ax.set_title(arms.of(count), loc="left", fontsize=10, color="0.25")
-    classes = [name for name in arms.CLASSES if name in set(mine["survives"])]
+    classes = [name for name in SURVIVED if name in set(mine["survives"])]
     drawing.add_key(ax, [Patch(fc="0.75", ec="white", hatch=arms.HATCHES[c], label=f"survives {c}") for c in classes])
     return ax
 
@@ -47,7 +48,7 @@ def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
     """Put the arms of a driver together, those that survive least first."""
     told = arms.as_text(frame)
     driver = {name: i for i, name in enumerate(dict.fromkeys(told["driver"]))}
-    place = {name: i for i, name in enumerate(arms.CLASSES)}
+    place = {name: i for i, name in enumerate(SURVIVED)}
     key = pd.DataFrame({"driver": told["driver"].map(driver), "class": told["survives"].map(place)})
     order = key.assign(rate=-told["jobs_per_second"]).sort_values([*key, "rate"], kind="stable").index
     return told.loc[order]
@@ -62,7 +63,7 @@ def _draw_costs(ax: Axes, mine: pd.DataFrame) -> None:
         for row in rows.to_dict("records"):
             look, rate = looks[row["arm"]], row["jobs_per_second"]
             ax.bar(place, rate, 0.9, fc=look.colour, hatch=look.hatch, ec="white", lw=0)
-            less = rows[rows["survives"].map(arms.CLASSES.index) < arms.CLASSES.index(row["survives"])]
+            less = rows[rows["survives"].map(SURVIVED.index) < SURVIVED.index(row["survives"])]
             names.append(_cost(row["arm"].removeprefix(driver).strip(), rate, less["jobs_per_second"].max()))
             middles.append((place, rate))
             place += 1

@@ -50,7 +50,7 @@ def peers_bars(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         mine = frame[(frame["peer"].astype(str) == peer) & (frame["store"].astype(str) == store)]
         _draw_bars(ax, mine, place, counts)
     _label_axes(ax, names, frame)
-    arms.say_class(ax, frame)
+    ax.set_title(f"On stores that survive {frame['survives'].iloc[0]}", loc="left", fontsize=10, color="0.25")
     drawing.add_key(ax, _explained(frame, counts))
     return ax
 

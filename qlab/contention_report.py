@@ -1,0 +1,243 @@
+"""What `contention` found, as a page: the answer in words, then pictures of arms that survive the same, then tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from qlab import contention_tables as tables
+from qlab import frames, plots, report
+from qlab.contend import Contention
+from qlab.contention_answer import answer, details
+from qlab.contention_limits import Class, classes_of, rows_of
+from qlab.driver import SURVIVED
+from qlab.frames.predictions import predictions, round_trip_of
+from qlab.report import Picture, Report, Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_CROSSED = (
+    "Each Redis arm by the fastest SQLite arm that survives the same, with as many workers. The line at a point "
+    "goes from Redis' slowest repeat by SQLite's fastest to the opposite: where it touches 1, neither is clearly "
+    "the faster."
+)
+_COST = (
+    "By how much each arm is slower than the fastest of its driver that survives less: the price of what the table "
+    "says. It is drawn for the fewest workers that there were."
+)
+_MODEL = (
+    "The closed model, M/M/1//N, foretells many workers from what one did alone: N workers think for Z (the "
+    "handler, their own processor time, the way to a server), and then need the store for D (the lock of a SQLite "
+    "file, the processor time of a server, or its sync to the disk), one after the other. Its knee is at (Z + D) / "
+    "D workers, its limit 1 / D. Where what was measured lies below it, the store stood idle while workers slept "
+    "before its lock, or all processors were busy; where it lies above, one sync to the disk served several."
+)
+_SCANS = (
+    "A scan that stores its rows in one transaction holds a SQLite file's lock for as long; in chunks, others come "
+    "in between. A wait counts from the moment at which a dispatch was due."
+)
+_PEERS = (
+    "The same jobs, which do nothing, through other queues with their documented settings, each in processes of its "
+    "own. What they do not promise is a column: a queue without acknowledgement loses the job in the hands of a "
+    "killed worker, whatever its store survives."
+)
+_HOW = (
+    "Each run has a store of its own. Its jobs are dispatched; its workers, each with its own connection, get "
+    "ready, begin at one moment, and end when nothing is left. Arms, numbers of workers and repeats come in an "
+    "order of chance, so that a machine that warms up or slows down favours none. A rate is the median of the "
+    "repeats, its range from the slowest to the fastest. A wait counts from a job's dispatch, or from the start "
+    "where it was there before: with all jobs there from the start it is mostly the line before a job. A reserve is "
+    "one call that brings a worker its job; in a worker's loop the same call completes the one before. Noise is how "
+    "much longer the same counting took than on the quietest occasion."
+)
+_ALIKE = (
+    "Arms are set beside each other only where they survive the same: one that is faster may be so because it "
+    "promises less. What survives a power cut but for the last moments is SQLite with synchronous=NORMAL, and an "
+    "append-only file that is synced every second; what survives all of it, synchronous=FULL, and a sync at each write."
+)
+_READ = (
+    "Absolute figures are this machine's on this occasion; ratios of one run hold better. Workers and server share "
+    "its processors, and a local socket flatters a server: elsewhere each job has a round trip more."
+)
+_UNTOLD = ("load", "pandas", "matplotlib")  # what no picture depends on
+
+
+def write(
+    found: Contention,
+    out: str | Path,
+    *,
+    command: str,
+    rate: float | None = None,
+    peers: pd.DataFrame | None = None,
+    scans: pd.DataFrame | None = None,
+) -> Path:
+    """Write the page of a contention, whole or not at all.
+
+    Args:
+        found: What `qlab.contention` gave.
+        out: Where: a file that ends with `.html`, or a folder, which gets the pictures and tables beside the page. It
+            is new, or an earlier report, which is replaced.
+        command: The command that makes it again.
+        rate: How many jobs come in a second, if that is known: what is enough for them comes first.
+        peers: What `frames.peers` gives, of other queues at the same work.
+        scans: One row a way to store a large scan, as `plots.scan_wait` draws it.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: The file or folder is something else, or the rate is not above 0.
+    """
+    made = page(found, rate=rate, peers=peers, scans=scans)
+    if Path(out).suffix.lower() in (".html", ".htm"):
+        return report.write_page(made, out, command=command)
+    return report.write(made, out, command=command)
+
+
+def page(
+    found: Contention,
+    *,
+    rate: float | None = None,
+    peers: pd.DataFrame | None = None,
+    scans: pd.DataFrame | None = None,
+) -> Report:
+    """Make the page, as `write` says."""
+    frame, said = frames.contention(found), answer(found, rate=rate)
+    done = frame[frame["jobs_per_second"] > 0]
+    classes = classes_of(rows_of(done))
+    return Report(
+        title="SQLite or Redis: which is enough until when",
+        subtitle=_subtitle(frame),
+        answer=said,
+        sections=[
+            *(_class(found, done, each) for each in classes),
+            *_crossed(found, done),
+            *_cost(found, done),
+            *_scans(found, scans),
+            *_peers(found, peers),
+            *_foretold(done),
+            _figures(done, classes),
+            Section("How it was measured", [_HOW, _ALIKE, _READ, *found.notes]),
+        ],
+        machine=_machine(found, frame),
+        tables={"contention": frame} | ({} if peers is None else {"peers": peers}),
+    )
+
+
+def _subtitle(frame: pd.DataFrame) -> str:
+    arms = ", ".join(dict.fromkeys(frame["arm"].astype(str)))
+    workers = ", ".join(map(str, sorted(set(frame["workers"]))))
+    return f"{arms}; workers: {workers}" if len(frame) else "nothing was run to its end"
+
+
+def _class(found: Contention, frame: pd.DataFrame, arms: Class) -> Section:
+    """Draw the arms that survive the same."""
+    mine, nth = frame[frame["survives"].astype(str) == arms.survives], SURVIVED.index(arms.survives)
+    calls = frames.reserves(found)
+    calls = calls[calls["arm"].astype(str).isin({*mine["arm"].astype(str)})].assign(survives=arms.survives)
+    drawn = {
+        "throughput": ("Jobs a second, and dashed what 1 worker's run foretells", plots.throughput_by_workers(mine)),
+        "fairness": (
+            "The worst reserve; below it the fewest jobs of a worker by the most of one, where 1 is fair",
+            plots.fairness_by_workers(mine),
+        ),
+        "reserves": (
+            "Which share of the reserves was over within how long, with the most workers",
+            plots.reserve_ecdf(calls),
+        ),
+    }
+    pictures = [
+        Picture(f"{name}-{nth}", f"{about}; all survive {arms.survives}", _stamped(found, mine["server"], axes))
+        for name, (about, axes) in drawn.items()
+    ]
+    return Section(f"To survive {arms.survives}", details(arms), [], pictures)
+
+
+def _crossed(found: Contention, frame: pd.DataFrame) -> Iterator[Section]:
+    drivers = set(frame["driver"].astype(str))
+    if "sqlite" in drivers and drivers & {"redis_zset", "redis_list"}:
+        about = "Redis' jobs a second by SQLite's, where both survive the same: above 1 Redis is the faster"
+        drawn = _stamped(found, frame["server"], plots.crossover(frame))
+        yield Section("Which is the faster", [_CROSSED], [], [Picture("crossover", about, drawn)])
+
+
+def _cost(found: Contention, frame: pd.DataFrame) -> Iterator[Section]:
+    near = frame[[not round_trip_of(str(arm)) for arm in frame["arm"]]]
+    if len(near):
+        drawn = _stamped(found, near["server"], plots.durability_cost(near))
+        about = "Jobs a second by driver and by what an arm survives; divided by how much"
+        table = ("What each arm survives, and what it loses when …", tables.survival(frame))
+        yield Section("What durability costs", [_COST], [table], [Picture("durability", about, drawn)])
+
+
+def _scans(found: Contention, scans: pd.DataFrame | None) -> Iterator[Section]:
+    if scans is not None and len(scans):
+        about = "How long a dispatch waits while a large scan is stored, in one transaction and in chunks"
+        drawn = _stamped(found, scans["store"] if "store" in scans.columns else [], plots.scan_wait(scans))
+        yield Section("What waits for a large scan", [_SCANS], [(about, scans)], [Picture("scan", about, drawn)])
+
+
+def _peers(found: Contention, peers: pd.DataFrame | None) -> Iterator[Section]:
+    if peers is not None and len(peers):
+        pictures = []
+        for nth, survives in reversed([*enumerate(SURVIVED)]):
+            mine = peers[peers["survives"].astype(str) == survives]
+            if len(mine):
+                about = f"Jobs a second of qlab and other queues, on stores that survive {survives}"
+                servers: Iterable[str] = mine["server"] if "server" in mine.columns else ()
+                pictures.append(Picture(f"peers-{nth}", about, _stamped(found, servers, plots.peers_bars(mine))))
+        yield Section("Other queues", [_PEERS], [("Other queues; rates in jobs a second", peers)], pictures)
+
+
+def _foretold(frame: pd.DataFrame) -> Iterator[Section]:
+    if models := predictions(frame):
+        table = (
+            "The model of each arm; by workers, what was measured by what it foretells",
+            tables.foretold(frame, models),
+        )
+        yield Section("What one worker foretells", [_MODEL], [table])
+
+
+def _figures(frame: pd.DataFrame, classes: Iterable[Class]) -> Section:
+    """Tell everything in tables, each of arms that survive the same."""
+    told = []
+    for each in classes:
+        mine = frame[frame["survives"].astype(str) == each.survives]
+        for about, table in (
+            ("How fast", tables.speed(mine)),
+            ("How evenly, and what it took", tables.evenness(mine)),
+            ("How much was run; lost and done twice are of all runs", tables.soundness(mine)),
+        ):
+            told.append((f"{about}; all survive {each.survives}", table))
+    return Section("The figures", [], told)
+
+
+def _stamped(found: Contention, servers: Iterable[str], axes: Axes) -> Axes:
+    told = {name: value for name, value in found.machine.items() if name not in _UNTOLD}
+    return plots.stamp_machine(axes, servers, told)
+
+
+def _machine(found: Contention, frame: pd.DataFrame) -> dict[str, str]:
+    servers = " · ".join(dict.fromkeys(frame["server"].astype(str)))
+    return {"stores": servers or "none", **_work(found), **found.machine, "took": f"{found.elapsed:,.0f} s"}
+
+
+def _work(found: Contention) -> dict[str, str]:
+    """Tell what there was to do: all runs of a contention have the same scenario."""
+    if not found.runs:
+        return {}
+    run = found.runs[0]
+    told = [
+        f"{name} takes {behaviour.seconds * 1_000:g} ms{' of the processor' if behaviour.busy else ''}"
+        for name, behaviour in run.scenario.handlers.items()
+    ]
+    mode = run.measured.mode if run.measured is not None else ""
+    return {
+        "workers": {"process": "a process each", "thread": "threads of one process"}.get(mode, "unknown"),
+        "jobs": "; ".join(told) or "handlers of the reader's own",
+        "seed": f"{run.scenario.seed}",
+    }

@@ -75,8 +75,9 @@ def run_crew(module: str, peer: Peer, address: str, workers: int) -> tuple[list[
 
 
 def round_of(peer: Peer, workers: int = 1, rate: float = 100.0, **more: Any) -> Round:
-    measured: dict[str, Any] = {"server": "a store", "jobs": 20, "enqueue_per_second": 5.0, "lost": 0, "duplicated": 0}
-    return Round(peer=peer, workers=workers, jobs_per_second=rate, **measured | more)
+    counts = {"jobs": 20, "lost": 0, "duplicated": 0}
+    rates = {"jobs_per_second": rate, "enqueue_per_second": 5.0, "worker_cpu": 0.4}
+    return Round(**{"peer": peer, "server": "a store", "workers": workers} | counts | rates | more)
 
 
 # -- the same work --
@@ -114,6 +115,7 @@ def test_what_is_measured_is_whole(peer: Peer) -> None:
     assert (measured.workers, measured.jobs, measured.lost, measured.duplicated) == (2, 250, 0, 0)
     assert measured.jobs_per_second > 0
     assert measured.enqueue_per_second > 0
+    assert measured.worker_cpu > 0
     assert measured.server.startswith("SQLite 3." if peer.store == "SQLite" else ("Redis ", "Valkey "))
 
 
@@ -246,6 +248,7 @@ def test_the_frame_tells_the_median_and_the_range_of_the_repeats() -> None:
     assert [*zip(frame["peer"], frame["workers"], strict=True)] == [("qlab", 4), ("huey", 1), ("huey", 4)]
     told = frame.iloc[2]
     assert (told["jobs_per_second"], told["low"], told["high"], told["runs"]) == (20.0, 10.0, 40.0, 3)
+    assert (told["enqueue_per_second"], told["worker_cpu"]) == (5.0, pytest.approx(0.02))
     assert (told["lost"], told["duplicated"], told["server"]) == (3, 6, "a store")
     assert [*frame["survives"]] == [SURVIVED[2], SURVIVED[3], SURVIVED[3]]
     assert [*frame["acknowledges"]] == [True, False, False]

@@ -21,7 +21,7 @@ _COLUMNS: dict[str, Any] = {
     "server": str,
     "survives": pd.CategoricalDtype([*SURVIVED], ordered=True),
     **dict.fromkeys(("workers", "runs", "jobs"), "int64"),
-    **dict.fromkeys(("jobs_per_second", "low", "high", "enqueue_per_second"), "float64"),
+    **dict.fromkeys(("jobs_per_second", "low", "high", "enqueue_per_second", "worker_cpu"), "float64"),
     **dict.fromkeys(("lost", "duplicated"), "int64"),
     **dict.fromkeys(("acknowledges", "together"), bool),
     **dict.fromkeys(("retries", "delays", "loses", "source"), str),
@@ -45,6 +45,7 @@ def peers(found: Compared) -> pd.DataFrame:
         - `workers`, `runs`, `jobs` (int64): processes; repeats; jobs of each repeat;
         - `jobs_per_second`, `low`, `high` (float64): the median and the range of the repeats;
         - `enqueue_per_second` (float64): the median of what one process stores, one job at a time;
+        - `worker_cpu` (float64, s): the workers' processor time a job; the median;
         - `lost`, `duplicated` (int64): jobs that were never handled, and those handled more than once, in all repeats;
         - `acknowledges`, `together` (bool), `retries`, `delays`, `loses`, `source` (str): what it promises, as in
           `qlab.peers.table.Peer`.
@@ -71,6 +72,7 @@ def _row(rounds: list[Round]) -> dict[str, object]:
         "low": min(rates),
         "high": max(rates),
         "enqueue_per_second": median(one.enqueue_per_second for one in rounds),
+        "worker_cpu": median(one.worker_cpu / one.jobs for one in rounds),
         "lost": sum(one.lost for one in rounds),
         "duplicated": sum(one.duplicated for one in rounds),
     }

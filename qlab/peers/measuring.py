@@ -41,6 +41,7 @@ class Round:
         jobs: How many jobs there were.
         jobs_per_second: How many different ones were handled in a second, up to the last.
         enqueue_per_second: How many one process stored in a second, one at a time.
+        worker_cpu: The workers' processor time, in seconds.
         lost: How many were not handled.
         duplicated: How many were handled more than once.
     """
@@ -51,6 +52,7 @@ class Round:
     jobs: int
     jobs_per_second: float
     enqueue_per_second: float
+    worker_cpu: float
     lost: int
     duplicated: int
 
@@ -130,7 +132,7 @@ def measure_once(peer: Peer, workers: int, jobs: int) -> Round:
         module.enqueue(address, range(one_by_one))
         enqueuing = monotonic() - began
         getattr(module, "fill", module.enqueue)(address, range(one_by_one, jobs))
-        handled, seconds = _worked(peer, address, workers, _PATIENCE + 10 * jobs / peer.pace)
+        handled, seconds, cpu = _worked(peer, address, workers, _PATIENCE + 10 * jobs / peer.pace)
     return Round(
         peer=peer,
         server=server,
@@ -138,6 +140,7 @@ def measure_once(peer: Peer, workers: int, jobs: int) -> Round:
         jobs=jobs,
         jobs_per_second=len(handled) / seconds,
         enqueue_per_second=one_by_one / enqueuing,
+        worker_cpu=cpu,
         lost=jobs - len(handled),
         duplicated=sum(times > 1 for times in handled.values()),
     )
@@ -166,22 +169,22 @@ def reasons(peers: Sequence[Peer]) -> dict[str, str]:
     return {name: reason for name, reason in found.items() if reason}
 
 
-def _worked(peer: Peer, address: str, workers: int, patience: float) -> tuple[Counter[int], float]:
-    """Let workers work until nothing is left: how often each job was handled, and how long it took."""
+def _worked(peer: Peer, address: str, workers: int, patience: float) -> tuple[Counter[int], float, float]:
+    """Let workers work until nothing is left: how often each job was handled, how long it took, and their CPU time."""
     handled: Counter[int] = Counter()
-    last = 0.0
+    last = cpu = 0.0
     with Crew("qlab.peers.worker", [{"module": peer.module, "address": address}] * workers) as crew:
         began = crew.go()
         for message in crew.messages():
             if message is not None:
-                _, (_, numbers, moment) = message
+                _, (_, numbers, moment, took) = message
                 handled.update(numbers)
-                last = max(last, moment)
+                last, cpu = max(last, moment), cpu + took
             elif monotonic() > began + patience:
                 raise QlabError(f"{peer.name} was not done after {patience:.0f} s")
     if not handled:
         raise QlabError(f"{peer.name} handled none of the jobs")
-    return handled, last - began
+    return handled, last - began, cpu
 
 
 def _chosen(names: Iterable[str]) -> tuple[Peer, ...]:

@@ -30,12 +30,21 @@ def enqueue(address: str, numbers: Iterable[int]) -> None:
 
 
 def worker(address: str) -> Callable[[], None]:
-    """Open the queue; what is returned works until nothing is left."""
+    """Open the queue; what is returned works until nothing is left.
+
+    The queue is swept before. A worker does that at its start, unless somebody did within a minute, and may then take a
+    job that it has reserved just now for one that is stuck: it would run twice.
+    """
+
+    async def sweep() -> None:
+        async with _open(address) as queue:
+            await queue.sweep()
 
     async def work() -> None:
         async with _open(address) as queue:
             await Worker(queue, [job], burst=True, dequeue_timeout=_READ_TIMEOUT).start()
 
+    asyncio.run(sweep())
     return lambda: asyncio.run(work())
 
 

@@ -1,7 +1,7 @@
 """One worker of a peer, as a process of its own: `python -m qlab.peers.worker`, which `measuring` starts.
 
 Its setup names the `module` and the `address`. It works until nothing is left, and tells at its end which jobs it
-handled, and when the last.
+handled, when the last, and how much processor time it took.
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from threading import Thread
 
+from qlab.contend.noise import own_seconds
 from qlab.peers.handled import HANDLED
 
 _OUT_OF_WORK = 3
@@ -26,8 +27,9 @@ def main() -> None:
     if not sys.stdin.readline():
         return
     Thread(target=_end_with_the_input, daemon=True).start()
+    before = own_seconds()
     work()
-    _tell(pipe, "end", HANDLED.numbers, HANDLED.last)
+    _tell(pipe, "end", HANDLED.numbers, HANDLED.last, own_seconds() - before)
     os._exit(0)  # No thread of a peer is waited for.
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import program
 from test_board import DEADLINE, Front
 
 from qlab.errors import QueueClosed
@@ -98,10 +97,8 @@ def test_it_finds_what_each_flaw_breaks(front: Front, flaw: str) -> None:
     assert last(front)["order"]["broken_at"] == last(front)["replay"]["of"]
 
 
-@pytest.mark.parametrize("driver", ["memory", "sqlite", "redis_zset", "redis_list"])
+@pytest.mark.parametrize("driver", ["memory", "sqlite"])
 def test_it_finds_nothing_that_a_driver_breaks(front: Front, driver: str) -> None:
-    if driver.startswith("redis"):
-        program("valkey")
     answer = front.ask("hunt", driver=driver)
     assert (answer["result"]["broken"], answer["result"]["scenarios"]) == (False, len(SITUATIONS))
     assert answer["result"]["orders"] == sum(explore(each).paths for each in SITUATIONS)

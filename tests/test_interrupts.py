@@ -102,7 +102,7 @@ def test_an_interrupted_transaction_is_undone_and_holds_no_lock(driver: Driver, 
 @only(*ONE_OF_EACH, "sqlite-memory")
 def test_ctrl_c_at_any_place_of_any_verb_leaves_nothing_half_done(address: str, deep: bool, tmp_path: Path) -> None:
     """A real SIGINT, in a process of its own, wherever Python looks for signals within qlab."""
-    every = 1 if deep or not address.startswith("redis") else 11
+    every = 1 if deep or not address.startswith("redis") else 31
     program = Path(__file__).with_name("interrupted.py")
     done = subprocess.run([sys.executable, program, address, str(every)], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

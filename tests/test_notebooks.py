@@ -220,8 +220,10 @@ def test_its_text_says_what_its_cells_show(path: Path, opened_without_a_server: 
 FIRST = FOLDER / "01_dispatch_and_step.ipynb"
 
 
-def test_the_solutions_of_the_first_notebook_are_as_its_text_says(run: Run) -> None:
-    notebook = read(FIRST)
+def test_the_solutions_of_the_first_notebook_are_as_its_text_says(
+    run: Run, opened_without_a_server: Callable[[Path], NotebookNode]
+) -> None:
+    notebook, before = read(FIRST), results(opened_without_a_server(FIRST))
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     moments, loop = re.findall(r"```python\n(.*?)\n```", text, re.DOTALL)
     *kept, added = loop.splitlines(keepends=True)
@@ -232,7 +234,14 @@ def test_the_solutions_of_the_first_notebook_are_as_its_text_says(run: Run) -> N
     again = [story, *copy.deepcopy(notebook.cells[start:])]
     notebook.cells.append(nbformat.v4.new_code_cell(moments, id="moments"))
     notebook.cells += [NotebookNode(cell, id=f"{cell.id}-changed") for cell in again]
+    (line,) = (cell for cell in notebook.cells if cell.id == "store")
+    line.source = 'store = "redis+embedded://"'
     shown = results(run(notebook))
+    assert [id for id in shown if shown[id] != before.get(id, shown[id])] == [
+        "queue",
+        "timelines",
+    ]  # two stores are drawn here
+    assert "redis_zset" in shown["queue"]
     assert re.findall(r"\(\d, 'mail', '(\w+)'\), \(3, 'print_label', '(\w+)'\)", one_line(shown["moments"])) == [
         ("reserved", "delayed"),
         ("done", "failed"),
@@ -245,12 +254,3 @@ def test_the_solutions_of_the_first_notebook_are_as_its_text_says(run: Run) -> N
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def test_in_the_first_notebook_the_store_is_one_line(run: Run) -> None:
-    notebook, before = read(FIRST), results(run(read(FIRST)))
-    (line,) = (cell for cell in notebook.cells if cell.id == "store")
-    line.source = 'store = "redis+embedded://"'
-    after = results(run(notebook))
-    assert [id for id in before if before[id] != after[id]] == ["queue"]
-    assert "redis_zset" in after["queue"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qlab import __version__
-from qlab.benchmarks import peers, simulating
+from qlab.benchmarks import backlogs, peers, redis, simulating
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.show import table_html
 
@@ -22,7 +22,12 @@ JOBS = 100_000
 RUNS = 5
 """How often each is measured, unless it is said otherwise."""
 
-BENCHMARKS: tuple[Benchmark, ...] = (*simulating.BENCHMARKS, *peers.BENCHMARKS)
+BENCHMARKS: tuple[Benchmark, ...] = (
+    *simulating.BENCHMARKS,
+    *redis.BENCHMARKS,
+    *backlogs.BENCHMARKS,
+    *peers.BENCHMARKS,
+)
 """What `qlab bench` measures."""
 
 

@@ -34,7 +34,7 @@ class Crew:
     """Processes that are ready while the context is open, and gone when it closes.
 
     Args:
-        module: What each of them runs, such as `qlab.contend.scan_worker`.
+        module: What each of them runs, such as `qlab.contend.scan_worker`; or one module for each.
         setups: The first line of each, a JSON value.
         check: Called now and then until all are ready; what it raises ends them.
 
@@ -46,19 +46,23 @@ class Crew:
     """
 
     def __init__(
-        self, module: str, setups: Sequence[dict[str, Any]], *, check: Callable[[], object] = lambda: None
+        self,
+        module: str | Sequence[str],
+        setups: Sequence[dict[str, Any]],
+        *,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self.killed: list[int] = []
         self._check = check
-        self._module = module
+        self._modules = [module] * len(setups) if isinstance(module, str) else module
         self._setups = setups
         self._members: list[_Member] = []
         self._inbox: Inbox = SimpleQueue()
 
     def __enter__(self) -> Self:
         try:
-            for number in range(len(self._setups)):
-                self._members.append(_Member(self._module, number))
+            for number, module in enumerate(self._modules):
+                self._members.append(_Member(module, number))
             for member, setup in zip(self._members, self._setups, strict=True):
                 member.listen(self._inbox)
                 member.say(json.dumps(setup))

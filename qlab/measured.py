@@ -18,6 +18,8 @@ class Measured:
         completes: How long each call took that completed a job, in microseconds; one that did both counts in both.
         waits: How long each job waited for its first attempt, in microseconds, from its dispatch (or the start, where
             it was there before) to the end of the call that reserved it.
+        dispatches: How long each dispatch took that was made while workers worked, in microseconds.
+        behind: How late the latest of those began, in seconds.
         locked: How many calls waited for the store's lock for over a millisecond.
         locked_seconds: How long they did, together.
         lock_errors: How many calls were given up because of the lock.
@@ -39,6 +41,8 @@ class Measured:
     reserves: tuple[int, ...] = ()
     completes: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
+    dispatches: tuple[int, ...] = ()
+    behind: float = 0.0
     locked: int = 0
     locked_seconds: float = 0.0
     lock_errors: int = 0

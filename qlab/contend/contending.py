@@ -1,6 +1,6 @@
 """Arms, numbers of workers and repeats, in an order of chance."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from random import Random
@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 from qlab.clock import duration, monotonic
 from qlab.contend import acting, noise
 from qlab.contend.arms import Arm, chosen
+from qlab.contend.arriving import arriving
 from qlab.contend.found import Contention
 from qlab.contend.running import run_once
 from qlab.contend.sides import Killed, Plan, Stopped
@@ -22,7 +23,7 @@ from qlab.queue import Queue
 from qlab.scenario import Behaviour, Poll, Scenario
 from qlab.simulation import Run
 from qlab.whole import is_whole
-from qlab.workload import Bursts, Workload
+from qlab.workload import Arrivals, Bursts, Every, Workload
 
 DRIVERS = ("sqlite", "redis_zset")
 """What contends where nobody says: SQLite and Redis at like durability."""
@@ -41,8 +42,10 @@ POLL = Poll(0.02, jitter=0.5)
 
 Progress: TypeAlias = bool | Callable[[float, str], object] | None
 
-_OWN = ("jobs", "length", "busy", "payload")
+_OWN = ("jobs", "length", "busy", "payload", "enqueue")
+_FASTEST = 0.000001  # seconds between two arrivals that are due before any store has taken the first
 _NAME = "job"
+_LATE = 0.1  # seconds
 _SHARED = (
     "The workers were threads of one process: they share Python's interpreter lock, so that only one of them at a time "
     "runs Python code. Real workers are processes."
@@ -64,9 +67,10 @@ def contention(
 ) -> Contention:
     """Let real workers contend for the jobs of real stores, as fast as they can, and measure what they reach.
 
-    Each run has a store of its own, of which nothing is left: its jobs are dispatched, its workers get ready and begin
-    at one moment, and end when nothing is left. Arms, numbers of workers and repeats come in an order of chance, so
-    that a machine that warms up or slows down favours none.
+    Each run has a store of its own, of which nothing is left: its workers get ready and begin at one moment, and end
+    when nothing is left. Jobs that come at 0 s are there before. Others are dispatched by one process (or thread) more
+    while workers work, at the moments that `simulate` has with the same seed. Arms, numbers of workers and repeats come
+    in an order of chance, so that a machine that warms up or slows down favours none.
 
     Args:
         drivers: What contends, one or several: a driver's family (`sqlite`, `redis_zset`, `redis_list`; `memory` for
@@ -83,9 +87,10 @@ def contention(
             is over (0 to 1), and what comes next.
         stop: Set it, from any thread, to end: what was measured until then is returned. A Ctrl-C does the same.
         seed: Where the order, and whatever handlers draw, starts.
-        stated: Instead of a scenario: `jobs` (how many, all there from the start), `length` (how long each takes, in
-            seconds), `busy` (whether it spends that on the processor instead of waiting), `payload` (how many bytes it
-            carries); and any field of a `Scenario`.
+        stated: Instead of a scenario: `jobs` (how many), `length` (how long each takes, in seconds), `busy` (whether it
+            spends that on the processor instead of waiting), `payload` (how many bytes it carries), `enqueue` (how many
+            jobs a second a producer dispatches while workers work, `math.inf` for as fast as it can; by default all are
+            there from the start); and any field of a `Scenario`.
 
     Returns:
         What they reached: `runs`, one for each arm, number of workers and repeat.
@@ -106,7 +111,7 @@ def contention(
     order = list(product(arms, counts, range(repeats)))
     Random(f"{seed} contention").shuffle(order)
     began, rate = monotonic(), noise.counts_a_second()
-    plan = Plan(what, own.address, own.register, mode, rate, Event() if stop is None else stop)
+    plan = Plan(what, arriving(what), own.address, own.register, mode, rate, Event() if stop is None else stop)
     session = _Session(plan, arms, must=drivers is not None)
     with bar((lambda _: None) if callable(progress) else progress) as shown, first_interrupt(plan.stop.set):
         session.go(order, progress if callable(progress) else lambda share, _: shown.show(share))
@@ -187,7 +192,21 @@ class _Session:
         quietest = min([quietest, *spins])
         runs = [_against(run, quietest) for run in self._runs]
         said = noise.in_words([spin / quietest for spin in spins], self._others)
-        return tuple(runs), (*([_SHARED] if self._plan.mode == "thread" else []), *said)
+        shared = [_SHARED] if self._plan.mode == "thread" else []
+        return tuple(runs), (*shared, *said, *self._late())
+
+    def _late(self) -> Iterator[str]:
+        """Say where jobs came later than they should."""
+        workload = self._plan.scenario.workload
+        if workload is not None and isinstance(workload.arrivals, Every) and workload.arrivals.interval == _FASTEST:
+            return
+        measured = [run.measured for run in self._runs if run.measured is not None]
+        if late := [each for each in measured if each.behind > _LATE]:
+            arms = ", ".join(dict.fromkeys(each.arm for each in late))
+            yield (
+                f"Jobs came up to {max(each.behind for each in late):.1f} s later than they should ({arms}): one "
+                "producer could not dispatch them that fast there."
+            )
 
 
 def _part(tell: Callable[[float, str], object], place: int, parts: int) -> Callable[[float, str], object]:
@@ -274,6 +293,7 @@ def _check_names(scenario: Scenario, register: Register | None) -> None:
 def _made(register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
     jobs, length = stated.pop("jobs", JOBS), duration(stated.pop("length", 0.0), "length")
     busy, payload = stated.pop("busy", False), stated.pop("payload", None)
+    enqueue = stated.pop("enqueue", None)
     if not isinstance(busy, bool):
         raise TypeError(f"busy is {busy!r}: use True for jobs that take the processor, False for jobs that wait")
     if not is_whole(jobs, 1):
@@ -283,11 +303,20 @@ def _made(register: Register | None, seed: int, stated: dict[str, Any]) -> Scena
     if "workload" not in stated and "arrivals" not in stated:
         names = (_NAME,) if register is None else _registered(register)
         text = None if payload is None else "x" * (payload - 2)  # in quotes, as JSON
-        stated["workload"] = Workload(Bursts(jobs, every=None), names=names, jobs=jobs, payload=text)
+        stated["workload"] = Workload(_arrivals(jobs, enqueue), names=names, jobs=jobs, payload=text)
         if register is None and "handlers" not in stated:
             stated["handlers"] = {_NAME: Behaviour(length, busy=busy)}
     values: dict[str, Any] = {"name": "contention", "poll": POLL, "seed": seed} | stated
     return Scenario(**values)
+
+
+def _arrivals(jobs: int, enqueue: float | None) -> Arrivals:
+    """Let jobs come so many a second, or be there from the start."""
+    if enqueue is None:
+        return Bursts(jobs, every=None)
+    if isinstance(enqueue, bool) or not isinstance(enqueue, int | float) or not enqueue > 0:
+        raise ValueError(f"enqueue is {enqueue!r}: use how many jobs a second come, above 0, or math.inf")
+    return Every(max(1 / enqueue, _FASTEST), first=_FASTEST)
 
 
 def _registered(register: Register) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from qlab.scenario import Poll, Scenario
 from qlab.simulation import Run
 from qlab.trace import Trace
 
-_CHUNK = 1_000  # jobs
 _SHORT = 0.2  # seconds; in less, a system that counts hundredths tells too little
 _WOKEN = Poll(0.001, jitter=0.5)
 
@@ -44,16 +43,20 @@ def run_once(
         QlabError: A worker ended by itself, or nothing went on.
     """
     scenario = replace(plan.scenario, workers=workers)
-    queue = Queue(store.driver, name=store.queue, policy=scenario.policy)
-    jobs = _dispatch(queue, scenario, plan)
+    limit = plan.coming.payload_limit
+    queue = Queue(store.driver, name=store.queue, policy=scenario.policy, payload_limit=limit)
+    _dispatch(queue, plan)
     spun, cpu = noise.spin(), store.server_cpu()
     setups = [_setup(store, plan, scenario, worker) for worker in range(workers)]
+    producing = _producing(store, plan) if plan.coming.later else None
     if plan.mode == "process":
-        side = work_in_processes(setups, plan, jobs, tell)
+        side = work_in_processes(setups, producing, plan, tell)
     else:
-        side = work_in_threads(store.driver, setups, plan, jobs, tell)
+        side = work_in_threads(store.driver, setups, producing, plan, tell)
     server_cpu, spun = store.server_cpu() - cpu, max(spun, noise.spin())
-    trace = merged([queue.trace, *(each.trace for each in side.workers)], side.epoch)
+    produced = [] if side.produced is None else [side.produced]
+    traces = [queue.trace, *(each.trace for each in produced), *(each.trace for each in side.workers)]
+    trace = merged(traces, side.epoch)
     counted = tally(trace, [job.id for job in queue.driver.jobs(queue.name, now=queue.clock.now())])
     driver, done = queue.driver, side.workers
     measured = Measured(
@@ -66,6 +69,8 @@ def run_once(
         reserves=_together(each.reserves for each in done),
         completes=_together(each.completes for each in done),
         waits=_together(each.waits for each in done),
+        dispatches=_together(each.calls for each in produced),
+        behind=max((each.behind for each in produced), default=0.0),
         locked=counted.locked,
         locked_seconds=counted.locked_seconds,
         lock_errors=sum(each.lock_errors for each in done),
@@ -81,18 +86,14 @@ def run_once(
     return run, _others(side, server_cpu)
 
 
-def _dispatch(queue: Queue, scenario: Scenario, plan: Plan) -> int:
-    """Dispatch what a scenario brings, before anybody works, and tell how many jobs that are."""
-    workload = scenario.workload
-    names = [] if workload is None else [workload.handlers[0]] * (workload.jobs or 0)
-    payload = None if workload is None else workload.payload
-    jobs = [*((each.name, each.payload) for each in scenario.arrivals), *((name, payload) for name in names)]
+def _dispatch(queue: Queue, plan: Plan) -> None:
+    """Dispatch what is there before anybody works."""
+    jobs = [(job.name, job.payload) for job in plan.coming.before]
     for name in {name for name, _ in jobs}:
         queue.handler(name)(_unwanted)
-    for first in range(0, len(jobs), _CHUNK):
+    for first in range(0, len(jobs), plan.coming.chunk):
         plan.check_wanted()
-        queue.dispatch_many(jobs[first : first + _CHUNK])
-    return len(jobs)
+        queue.dispatch_many(jobs[first : first + plan.coming.chunk])
 
 
 def _unwanted(_job: object) -> None:
@@ -111,6 +112,17 @@ def _setup(store: Store, plan: Plan, scenario: Scenario, worker: int) -> dict[st
         "part": acting.part_of(scenario),
         "counts_a_second": plan.counts_a_second,
         "poll": [poll.interval, poll.jitter],
+    }
+
+
+def _producing(store: Store, plan: Plan) -> dict[str, Any]:
+    """Say what a producer must know."""
+    return {
+        "url": store.url,
+        "queue": store.queue,
+        "policy": asdict(plan.scenario.policy),
+        "payload_limit": plan.coming.payload_limit,
+        "jobs": plan.coming.told(),
     }
 
 

@@ -5,6 +5,8 @@ from threading import Event
 from typing import NamedTuple
 
 from qlab.clock import monotonic
+from qlab.contend.arriving import Arriving
+from qlab.contend.producer import Produced
 from qlab.contend.worker import Worked
 from qlab.errors import QlabError
 from qlab.queue import Queue
@@ -27,6 +29,7 @@ class Plan(NamedTuple):
 
     Attributes:
         scenario: What happens.
+        coming: The jobs that it brings.
         handlers: The address of the function that registers the handlers; None where they have none.
         register: The function, where threads are to call it; None for the scenario's handlers.
         mode: `process` or `thread`.
@@ -35,6 +38,7 @@ class Plan(NamedTuple):
     """
 
     scenario: Scenario
+    coming: Arriving
     handlers: str | None
     register: Callable[[Queue], object] | None
     mode: str
@@ -59,11 +63,11 @@ class Plan(NamedTuple):
 
     @property
     def patience(self) -> float:
-        """How many seconds a pause may be: a job takes its time, and one that failed is tried again."""
+        """How many seconds a pause may be: a job takes its time to come and to run, and one that failed comes again."""
         policy = self.scenario.policy
         longest = max((each.seconds + each.late_by for each in self.scenario.handlers.values()), default=0.0)
         backoff = policy.cap if callable(policy.backoff) else max(policy.backoff, default=0.0)
-        return PATIENCE + longest + (policy.retry_after or 0.0) + backoff
+        return PATIENCE + self.coming.longest_gap + longest + (policy.retry_after or 0.0) + backoff
 
 
 class Side(NamedTuple):
@@ -71,6 +75,7 @@ class Side(NamedTuple):
 
     Attributes:
         workers: What each worker did.
+        produced: What was dispatched meanwhile; None where all jobs were there before.
         epoch: When they began, in seconds of the clock.
         began: The same on the monotonic clock.
         seconds: How long it took until the last of them had told.
@@ -78,6 +83,7 @@ class Side(NamedTuple):
     """
 
     workers: list[Worked]
+    produced: Produced | None
     epoch: float
     began: float
     seconds: float

@@ -18,14 +18,14 @@ _FAMILIES = ("memory", "sqlite", "redis_list", "redis_zset")
 _TEXT = ("server", "worker_killed", "store_killed", "power_cut")
 _WHOLE = ("workers", "runs", "jobs", "locked", "lock_errors", "lost", "duplicated", "disk_bytes")
 _SPREAD = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-_CALLS = ("wait", "reserve", "complete")
+_CALLS = ("wait", "reserve", "complete", "dispatch")
 _COLUMNS = (
     *("arm", "driver", "server", "survives", "worker_killed", "store_killed", "power_cut"),
     *("workers", "runs", "jobs", "jobs_per_second", "low", "high"),
     *(f"{call}_{part}" for call in _CALLS for part in _SPREAD),
     "reserve_mean",
     *("fewest_most", "jain", "locked", "lock_errors", "locked_s", "lost", "duplicated"),
-    *("worker_cpu", "server_cpu", "disk_bytes", "noise"),
+    *("worker_cpu", "server_cpu", "disk_bytes", "noise", "behind"),
 )
 
 
@@ -52,6 +52,8 @@ def contention(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `reserve_mean` (float64, s): its mean; the median of the repeats;
         - `complete_p50`, … `complete_max` (float64, s): how long a call took that completed one; a call that did both
           counts in both;
+        - `dispatch_p50`, … `dispatch_max` (float64, s): how long a dispatch took while workers worked; NaN where all
+          jobs were there before;
         - `fewest_most` (float64, 0 to 1): the fewest jobs of a worker by the most of one; the median;
         - `jain` (float64, 0 to 1): Jain's index of fairness, (Σx)² / (n Σx²) of the jobs x of n workers; the median;
         - `locked`, `lock_errors` (int64): how many calls waited over 1 ms for the store's lock, and were given up
@@ -60,7 +62,8 @@ def contention(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `lost`, `duplicated` (int64): how many jobs vanished, or were done twice, in all repeats;
         - `worker_cpu`, `server_cpu` (float64, s): processor time a job, of the workers and of the server; medians;
         - `disk_bytes` (int64): what the store's files take at the end; the median;
-        - `noise` (float64): how much longer the same counting took than on the quietest occasion; the worst repeat.
+        - `noise` (float64): how much longer the same counting took than on the quietest occasion; the worst repeat;
+        - `behind` (float64, s): how much later than it should a job was dispatched, at the worst.
     """
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in _runs(found):
@@ -148,6 +151,7 @@ def _row(runs: Sequence[Run]) -> dict[str, Any]:
         **_spread("reserve", [np.asarray(each.reserves) / 1_000_000 for each in measured]),
         **_spread("complete", [np.asarray(each.completes) / 1_000_000 for each in measured]),
         "reserve_mean": _mean([each.reserves for each in measured if each.reserves]),
+        **_spread("dispatch", [np.asarray(each.dispatches) / 1_000_000 for each in measured]),
         "fewest_most": np.median([_fewest_most(each.per_worker) for each in measured]),
         "jain": np.median([_jain(each.per_worker) for each in measured]),
         **{name: sum(getattr(each, name) for each in measured) for name in _SUMS},
@@ -156,6 +160,7 @@ def _row(runs: Sequence[Run]) -> dict[str, Any]:
         "server_cpu": np.median(np.array([each.server_cpu for each in measured]) / done),
         "disk_bytes": int(np.median([each.disk_bytes for each in measured])),
         "noise": max(each.noise for each in measured),
+        "behind": max(each.behind for each in measured),
     }
 
 

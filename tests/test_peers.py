@@ -20,7 +20,8 @@ from qlab.driver import SURVIVED
 from qlab.drivers import server
 from qlab.errors import MissingRequirement, QlabError
 from qlab.peers import measuring
-from qlab.peers.measuring import Compared, Round, measure, measure_once, store
+from qlab.peers.measuring import measure, measure_once, store
+from qlab.peers.rounds import Compared, Round
 from qlab.peers.table import OURS, PEERS, Peer
 
 if sys.platform == "win32":

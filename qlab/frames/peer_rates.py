@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -10,9 +9,7 @@ import pandas as pd
 from qlab.driver import SURVIVED
 
 if TYPE_CHECKING:
-    from qlab.peers.measuring import Compared, Round
-
-_SURVIVES = {"NORMAL": SURVIVED[2], "FULL": SURVIVED[3], "": SURVIVED[2]}
+    from qlab.peers.rounds import Compared
 
 _COLUMNS: dict[str, Any] = {
     "peer": "category",
@@ -50,29 +47,5 @@ def peers(found: Compared) -> pd.DataFrame:
         - `acknowledges`, `together` (bool), `retries`, `delays`, `loses`, `source` (str): what it promises, as in
           `qlab.peers.table.Peer`.
     """
-    arms: dict[tuple[int, int], list[Round]] = {}
-    for one in found.rounds:
-        arms.setdefault((found.peers.index(one.peer), one.workers), []).append(one)
-    rows = [_row(arms[key]) for key in sorted(arms)]
-    columns = {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in _COLUMNS.items()}
-    return pd.DataFrame(columns)
-
-
-def _row(rounds: list[Round]) -> dict[str, object]:
-    peer, rates = rounds[0].peer, [one.jobs_per_second for one in rounds]
-    return peer._asdict() | {
-        "peer": peer.package,
-        "version": peer.version,
-        "server": rounds[0].server,
-        "survives": _SURVIVES[peer.synchronous],
-        "workers": rounds[0].workers,
-        "runs": len(rounds),
-        "jobs": rounds[0].jobs,
-        "jobs_per_second": median(rates),
-        "low": min(rates),
-        "high": max(rates),
-        "enqueue_per_second": median(one.enqueue_per_second for one in rounds),
-        "worker_cpu": median(one.worker_cpu / one.jobs for one in rounds),
-        "lost": sum(one.lost for one in rounds),
-        "duplicated": sum(one.duplicated for one in rounds),
-    }
+    rows = found.rows()
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in _COLUMNS.items()})

@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from qlab.clock import monotonic
 from qlab.crew import Crew
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import MissingRequirement, QlabError
+from qlab.peers.rounds import Compared, Round
 from qlab.peers.table import OURS, PEERS, Peer
 from qlab.whole import is_whole
 
@@ -28,48 +28,6 @@ PERSISTENCE = "everysec"
 _FEWEST = 20  # jobs
 _ONE_BY_ONE = 200  # jobs: how many are stored one at a time to measure that
 _PATIENCE = 60.0  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One peer, measured once.
-
-    Attributes:
-        peer: Who.
-        server: Product, version and settings of the store.
-        workers: How many processes worked.
-        jobs: How many jobs there were.
-        jobs_per_second: How many different ones were handled in a second, up to the last.
-        enqueue_per_second: How many one process stored in a second, one at a time.
-        worker_cpu: The workers' processor time, in seconds.
-        lost: How many were not handled.
-        duplicated: How many were handled more than once.
-    """
-
-    peer: Peer
-    server: str
-    workers: int
-    jobs: int
-    jobs_per_second: float
-    enqueue_per_second: float
-    worker_cpu: float
-    lost: int
-    duplicated: int
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What was measured of qlab and its peers.
-
-    Attributes:
-        peers: Who was to be measured, in the order of the table.
-        rounds: Every measurement, in the order in which they were made.
-        missing: Why one was not measured, by its name.
-    """
-
-    peers: tuple[Peer, ...]
-    rounds: list[Round] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
 
 
 def measure(

@@ -40,7 +40,7 @@ def left(address: str) -> int:
 
 
 def _open(address: str) -> Queue:
-    queue = Queue(address)
+    queue = Queue(address, trace=False)
 
     @queue.handler("job")
     def job(attempt: Attempt) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from qlab import benchmarks
+from qlab import Queue, benchmarks
 from qlab.cli import main
-from qlab.peers import simulators
+from qlab.driver import Counts
+from qlab.peers import raw_memory, simulators
 from qlab.theory import waiting
 
 APART = ("peers", "redis")  # those that begin so have test files of their own
@@ -20,7 +21,7 @@ FIGURES = [(each.name, figure.name) for each in benchmarks.BENCHMARKS if each.na
 
 
 def bench(*words: str) -> Any:
-    return CliRunner().invoke(main, ["bench", *words], terminal_width=200)
+    return CliRunner(env={"COLUMNS": "200"}).invoke(main, ["bench", *words], terminal_width=200)
 
 
 def test_everything_is_measured_as_often_as_asked_and_written_as_json(tmp_path: Path) -> None:
@@ -41,6 +42,12 @@ def test_everything_is_measured_as_often_as_asked_and_written_as_json(tmp_path: 
         assert benchmark in done.output
         assert figure in done.output
     assert f"written: {tmp_path / 'figures.json'}" in done.output
+
+
+def test_the_help_names_every_benchmark() -> None:
+    every = [each.name for each in benchmarks.BENCHMARKS]
+    assert len(set(every)) == len(every)
+    assert f": {', '.join(every)}." in " ".join(bench("--help").output.split())
 
 
 def test_one_benchmark_may_be_chosen() -> None:
@@ -97,6 +104,20 @@ def test_a_report_is_a_table_in_a_notebook() -> None:
 
 
 # -- the same thing on both sides --
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_the_bare_loop_and_ours_handle_the_same_payloads_each_once(trace: bool, tmp_path: Path) -> None:
+    """And nothing is left on either side."""
+    payloads = [{**raw_memory.PAYLOAD, "id": number} for number in range(200)]
+    bare, ours = raw_memory.Bare(payloads), raw_memory.Ours(payloads, f"sqlite:///{tmp_path / 'jobs.db'}", trace=trace)
+    handled: tuple[list[Any], list[Any]] = [], []
+    assert (bare.work(handled[0].append), ours.work(handled[1].append)) == (200, 200)
+    assert handled == (payloads, payloads)
+    assert bare.work() == 0
+    with Queue(ours.queue.driver.url) as again:
+        assert again.counts() == Counts()
+    assert len(ours.queue.trace) == (3 * 201 if trace else 0)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

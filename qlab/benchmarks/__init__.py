@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qlab import __version__
-from qlab.benchmarks import backlogs, peers, redis, simulating
+from qlab.benchmarks import backlogs, loops, peers, redis, simulating
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.show import table_html
 
@@ -24,6 +24,7 @@ RUNS = 5
 
 BENCHMARKS: tuple[Benchmark, ...] = (
     *simulating.BENCHMARKS,
+    *loops.BENCHMARKS,
     *redis.BENCHMARKS,
     *backlogs.BENCHMARKS,
     *peers.BENCHMARKS,

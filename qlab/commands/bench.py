@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     help="Write machine, versions, settings and every run into this file, too.",
 )
 def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> None:
-    """Measure how fast simulating, its trace and its stores are here, and qlab beside other queues.
+    """Measure how fast workers, simulating and their stores are here, and qlab beside other queues.
 
     Each figure is the median of some runs, with its range. A ratio is made of two things that are measured in turn, so
     it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
-    some: simulate, growth, sqlite, trace, peers_sqlite, peers_redis.
+    some: simulate, growth, sqlite, trace, memory_loop, trace_on, redis, redis_four, redis_dispatch, redis_growth,
+    memory, peers_sqlite, peers_redis.
     """
     from qlab import benchmarks
 

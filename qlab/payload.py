@@ -18,6 +18,9 @@ _LARGEST = 10**4300
 DEPTH = 100
 """How deep lists and objects may be nested."""
 
+_SHORT = 4_000  # bytes: no integer in it is too large
+_FLAT = frozenset((str, int, float, bool, type(None)))
+
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 _decoder = json.JSONDecoder()
 
@@ -47,6 +50,25 @@ def encode(value: object, *, what: str = "payload", limit: int = LIMIT) -> str:
             "store the data elsewhere and dispatch its address, or raise Queue(payload_limit=…)"
         )
     return text
+
+
+def encode_flat(value: object, limit: int = LIMIT) -> str | None:
+    """Encode a short object of text, numbers, booleans and None, as most payloads are, in less time than `encode`.
+
+    Returns:
+        The text that `encode` gives; None where the value takes a closer look.
+    """
+    if type(value) is not dict:
+        return None
+    for key, item in value.items():
+        if type(key) is not str or type(item) not in _FLAT:
+            return None
+    try:
+        text = _encoder.encode(value)
+        size = len(text) if text.isascii() else len(text.encode())
+    except ValueError:  # NaN, a lone surrogate
+        return None
+    return text if size <= min(limit, _SHORT) else None
 
 
 def decode(text: str) -> Any:

@@ -637,19 +637,21 @@ class Queue:
         new = [self._new_job(name, value, available_at) for name, value in jobs]
         detail = "" if connection is None else "in the application's transaction"
         stored: list[Job] = []
+        record, at = self.trace.record_us, us(now)
         for chunk in _chunks(new, CHUNK):
             pushed = self._push(chunk, now, connection)
             self._steps.record_wait(now, worker)
             stored += pushed
             for job in pushed if self.trace.records else ():
                 if job.id:
-                    until = job.available_at
-                    self.trace.record(now, Kind.DISPATCHED, job.id, job.name, 0, worker, until=until, detail=detail)
+                    record(at, _DISPATCHED, job.id, job.name, 0, worker, NOTHING, us(job.available_at), detail)
         return stored
 
     def _new_job(self, name: str, value: Any, available_at: float) -> NewJob:
         self._registry.find(name)
-        body = self._encoded(value, f"handler {name!r}, queue {self.name!r}")
+        body = payload.encode_flat(value, self.payload_limit)
+        if body is None:
+            body = self._encoded(value, f"handler {name!r}, queue {self.name!r}")
         return NewJob(self._uids.next(), name, body, available_at)
 
     def _encoded(self, value: Any, what: str) -> str:

@@ -208,6 +208,33 @@ def test_a_repeated_push_gives_no_number_away(driver: Driver) -> None:
     assert push(driver, "b")[0].id == 2
 
 
+@pytest.mark.parametrize("there", [[], [0], [3], [7], [0, 7], [2, 3], list(range(8))], ids=str)
+@pytest.mark.parametrize("state", ["waiting", "reserved"])
+def test_many_at_once_are_stored_as_one_by_one(driver: Driver, there: list[int], state: str) -> None:
+    """Whichever of them the queue holds already, and in whichever state; one of them is named twice."""
+    jobs = [new(str(i), at=float(i % 3), body=f"[{i}]", uid=f"{i:032x}") for i in range(8)]
+    jobs.append(jobs[5])
+
+    def stored(queue: str, push: Callable[[str], list[Job]]) -> tuple[list[Job], list[Job], list[int]]:
+        for i in there:
+            driver.push(queue, [jobs[i]._replace(name="before")], now=0.0)
+            if state == "reserved":
+                take(driver, now=9.0, queue=queue)
+        answer, held = push(queue), driver.jobs(queue, now=1.0)
+        numbers = [job.id for job in held]
+        return unnumbered(answer), unnumbered(held), [numbers.index(job.id) for job in answer]
+
+    at_once = stored("at once", lambda queue: driver.push(queue, jobs, now=1.0))
+    assert at_once == stored("one by one", lambda queue: [driver.push(queue, [job], now=1.0)[0] for job in jobs])
+    numbers = sorted(job.id for job in driver.jobs("at once", now=1.0))
+    assert numbers == list(range(numbers[0], numbers[0] + 8))
+
+
+def unnumbered(jobs: list[Job]) -> list[Job]:
+    """The jobs without what two queues cannot have alike."""
+    return [job._replace(id=0, queue="") for job in jobs]
+
+
 def test_a_uid_names_one_job_of_each_queue(driver: Driver) -> None:
     same = new("a")
     for queue in (QUEUE, "thumbs"):

@@ -56,6 +56,25 @@ def test_a_value_is_encoded_as_compact_json(value: object, text: str) -> None:
     assert json.loads(text) == (list(value) if isinstance(value, Point) else json.loads(json.dumps(value)))
 
 
+SCALARS = [
+    None, True, 0, -1, 2**70, 10**3990, 10**4290, 10**4300, -0.0, 1e22, math.nan, math.inf, "", "é😀\0", "\ud800",
+    "x" * 4_000, b"x", [], [1], {}, {"a": 1}, (), {1}, object(), Colour.RED, Level.HIGH,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [10, 1_000, payload.LIMIT])
+@pytest.mark.parametrize(
+    "key", ["a", "", "é", "\ud800", "x" * 4_000, 1, None, Colour.RED], ids=lambda key: repr(key)[:20]
+)
+def test_the_fast_way_gives_what_the_thorough_one_gives_or_leaves_it_to_it(key: Any, limit: int) -> None:
+    fast = 0
+    for value in (item for scalar in SCALARS for item in (scalar, {key: scalar}, {"b": 1.5, key: scalar, "c": "d"})):
+        text = payload.encode_flat(value, limit)
+        fast += text is not None
+        assert text is None or text == payload.encode(value, limit=limit)
+    assert fast >= (10 if key == "a" and limit > 10 else 0)
+
+
 def test_the_same_value_may_stand_in_two_places() -> None:
     shared = [1]
     assert payload.encode({"a": shared, "b": [shared, shared]}) == '{"a":[1],"b":[[1],[1]]}'

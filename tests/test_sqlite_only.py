@@ -385,6 +385,49 @@ def test_a_push_that_fails_half_way_stores_nothing_and_lets_the_lock_go(driver: 
     assert len(push(driver, Odd("B"))) == 1
 
 
+def test_many_jobs_are_stored_by_one_statement_that_is_given_all_of_them(driver: Driver) -> None:
+    with driver.statements() as seen:
+        push(driver, *"ABCDE")
+    assert [statement.verb for statement in seen] == ["begin", "push", "push", "push", "push", "commit"]
+    assert seen[2].text.startswith("INSERT INTO jobs")
+    assert seen[2].values.endswith("; and 4 more")
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_many_jobs_join_the_application_s_transaction(
+    driver: Any, application: sqlite3.Connection, begun: bool
+) -> None:
+    application.isolation_level = None
+    if begun:
+        application.execute("BEGIN")
+    there = driver.push(QUEUE, [new(name) for name in "ABC"], now=0.0, connection=application)
+    assert application.in_transaction is begun
+    if begun:
+        assert driver.jobs(QUEUE, now=0.0) == []
+        application.commit()
+    assert driver.jobs(QUEUE, now=0.0) == there
+
+
+def test_an_application_s_trigger_may_make_jobs_of_its_own(driver: Driver, application: sqlite3.Connection) -> None:
+    application.execute("""
+        CREATE TRIGGER twice AFTER INSERT ON jobs WHEN NEW.name = 'A' BEGIN
+            INSERT INTO jobs (uid, queue, name, payload, dispatched_at, available_at, seq)
+            VALUES (NEW.uid || '+', NEW.queue, 'B', '{}', NEW.dispatched_at, NEW.available_at, NEW.seq);
+        END""")
+    pushed = push(driver, "A", "C", "A")
+    there = {job.id: job for job in driver.jobs(QUEUE, now=0.0)}
+    assert [there[job.id] for job in pushed] == pushed
+    assert sorted(job.name for job in there.values()) == ["A", "A", "B", "B", "C"]
+
+
+def test_a_trigger_that_rolls_a_push_back_leaves_nothing_of_it(driver: Driver, application: sqlite3.Connection) -> None:
+    application.execute("""
+        CREATE TRIGGER never BEFORE INSERT ON jobs WHEN NEW.name = 'C' BEGIN SELECT RAISE(ROLLBACK, 'no C'); END""")
+    with pytest.raises(DriverUnavailable, match="no C"):
+        push(driver, "A", "B", "C", "D")
+    assert snapshot(driver, now=0.0) == Snapshot(Counts(), [], [], None)
+
+
 def test_a_failure_that_cannot_be_written_leaves_the_job_reserved(
     driver: Driver, application: sqlite3.Connection
 ) -> None:

@@ -172,6 +172,28 @@ class Database:
             tell(self.listeners, Statement("SQL", verb, text, _shown(values)))
         return self._fetch(connection, text, values)
 
+    def execute_many(self, connection: Source, verb: str, text: str, rows: Sequence[Sequence[Any]]) -> bool:
+        """Run a statement for each row of values, within a transaction that holds the lock.
+
+        Returns:
+            False where it cannot be, because the table refuses a row: those before it are there. False, with none of
+            them there, where no transaction is open.
+        """
+        owner = connection.connection if isinstance(connection, sqlite3.Cursor) else connection
+        if not owner.in_transaction:
+            return False
+        if self.listeners:
+            tell(self.listeners, Statement("SQL", verb, text, f"{_shown(rows[0])}; and {len(rows) - 1} more"))
+        try:
+            connection.executemany(text, rows)
+        except sqlite3.IntegrityError as error:
+            if owner.in_transaction:
+                return False
+            raise self._explained(error) from error  # a trigger has rolled all of it back
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        return True
+
     def _fetch(self, connection: Source, text: str, values: Values = ()) -> list[Any]:
         try:
             return connection.execute(text, values).fetchall()
@@ -305,6 +327,10 @@ class Transaction:
     def run(self, verb: str, values: Values = (), *, which: int = 0) -> list[Any]:
         """Run one statement of `sql/<verb>.sql`, and fetch all its rows."""
         return self._database.execute(self._connection, verb, sql(verb, self._folder)[which], values)
+
+    def run_many(self, verb: str, rows: Sequence[Sequence[Any]], *, which: int) -> bool:
+        """Run one statement of `sql/<verb>.sql` for each row of values, as `Database.execute_many` does."""
+        return self._database.execute_many(self._connection, verb, sql(verb, self._folder)[which], rows)
 
 
 def check_version(version: tuple[int, ...]) -> None:

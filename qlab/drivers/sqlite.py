@@ -220,6 +220,8 @@ class SqliteDriver(Driver):
             return []
         last = transaction.run("push", {"count": len(jobs)})[0][0]
         first = last - len(jobs) + 1
+        if len(jobs) > 1 and not resent and (stored := _push_together(transaction, queue, jobs, now, first)):
+            return stored
         return [_push_one(transaction, queue, job, now, first + i, resent) for i, job in enumerate(jobs)]
 
     def _asked(self, queue: str, now: float, retry_after: float | None) -> dict[str, Any]:
@@ -249,6 +251,29 @@ def _reservation(row: Sequence[Any], asked: dict[str, Any]) -> Reservation:
     at, until = asked["now"] / 1_000_000, from_us(asked["deadline"])
     job = tuple.__new__(Job, (id, uid, asked["queue"], name, body, attempts, dispatched_at / 1_000_000, until, at))
     return tuple.__new__(Reservation, (job, f"{asked['token']}-{id}", since / 1_000_000, ran_out > 0))
+
+
+def _push_together(
+    transaction: Transaction, queue: str, jobs: Sequence[NewJob], now: int, seq: int
+) -> list[Job] | None:
+    """Store jobs by one statement that is given all of them; None where it met one that is there already.
+
+    That one is then for `_push_one`, as are those before it, which it will find.
+    """
+    moments = {when: max(now, us(when)) for when in {job.available_at for job in jobs}}
+    rows = [
+        (uid, queue, name, body, now, moments[when], place) for place, (uid, name, body, when) in enumerate(jobs, seq)
+    ]
+    if not transaction.run_many("push", rows, which=4):
+        return None
+    first, last = (transaction.run("push", {"queue": queue, "uid": jobs[end].uid}, which=2)[0][0] for end in (0, -1))
+    if last - first != len(jobs) - 1:  # an application's trigger makes jobs of its own
+        return None
+    at, ends = from_us(now), {when: from_us(moment) for when, moment in moments.items()}
+    return [
+        tuple.__new__(Job, (id, uid, queue, name, body, 0, at, ends[when], None))
+        for id, (uid, name, body, when) in enumerate(jobs, first)
+    ]
 
 
 def _push_one(transaction: Transaction, queue: str, job: NewJob, now: int, seq: int, resent: bool) -> Job:

@@ -9,3 +9,6 @@ SELECT id, uid, queue, name, payload, attempts, dispatched_at, available_at, res
 FROM jobs WHERE queue = :queue AND uid = :uid;
 
 SELECT 1 FROM failed_jobs WHERE queue = :queue AND uid = :uid;
+
+INSERT INTO jobs (uid, queue, name, payload, dispatched_at, available_at, seq)
+VALUES (?, ?, ?, ?, ?, ?, ?);

@@ -27,7 +27,10 @@ Decorated = TypeVar("Decorated", bound=Handler)
 Item = TypeVar("Item")
 
 CHUNK = 500
-"""How many jobs `dispatch_many` stores in one transaction or script."""
+"""How many jobs `dispatch_many` stores in one transaction or script, at the most."""
+
+CHUNK_TEXT = 1_000_000
+"""How many characters their payloads have at the most, unless there is only one."""
 
 
 _FAILED_AT_ONCE = 100
@@ -253,7 +256,7 @@ class Queue:
         return dispatch
 
     def dispatch_many(self, jobs: Iterable[tuple[str, Any]], *, delay: float = 0.0) -> list[Job]:
-        """Store many jobs, in order, 500 in a transaction so that each write stays short.
+        """Store many jobs, in order, in writes that stay short: 500 jobs each, or fewer where their payloads are large.
 
         All are checked before the first is stored. Where the store fails on the way, the chunks before are there.
 
@@ -638,7 +641,7 @@ class Queue:
         detail = "" if connection is None else "in the application's transaction"
         stored: list[Job] = []
         record, at = self.trace.record_us, us(now)
-        for chunk in _chunks(new, CHUNK):
+        for chunk in _writes(new):
             pushed = self._push(chunk, now, connection)
             self._steps.record_wait(now, worker)
             stored += pushed
@@ -758,6 +761,19 @@ def _state(state: JobState | str) -> JobState:
     if state not in choices:
         raise ValueError(f"state is {state!r}: use {', '.join(choices)}; failed() lists the failed jobs")
     return JobState(state)
+
+
+def _writes(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    write: list[NewJob] = []
+    text = 0
+    for job in jobs:
+        if len(write) == CHUNK or (write and text + len(job.body) > CHUNK_TEXT):
+            yield write
+            write, text = [], 0
+        write.append(job)
+        text += len(job.body)
+    if write:
+        yield write
 
 
 def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

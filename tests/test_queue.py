@@ -572,6 +572,35 @@ def test_many_jobs_are_stored_in_order_and_in_short_writes(queue: Queue, store: 
         assert [statement.verb for statement in seen] == ["push"] * 3
 
 
+@pytest.mark.parametrize(
+    ("texts", "writes"),
+    [
+        ([0] * 1_001, [500, 500, 1]),
+        ([400_000] * 5, [2, 2, 1]),
+        ([1, 1_000_000, 1, 1], [1, 1, 2]),
+        ([], []),
+    ],
+    ids=["many", "large", "one as large as a write", "none"],
+)
+def test_each_write_of_dispatch_many_is_short(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, texts: list[int], writes: list[int]
+) -> None:
+    """Whoever waits for the lock, or for the server, waits for one of them."""
+    queue = Queue(driver, name=QUEUE, clock=SimulatedClock())
+    queue.handler("A")(lambda _: None)
+    real, seen = driver.push, []
+
+    def seeing(name: str, jobs: Any, **how: Any) -> Any:
+        seen.append(len(jobs))
+        return real(name, jobs, **how)
+
+    monkeypatch.setattr(driver, "push", seeing)
+    jobs = queue.dispatch_many([("A", "x" * size) for size in texts])
+    assert seen == writes
+    assert [len(job.payload) for job in jobs] == texts
+    assert queue.counts() == Counts(ready=len(texts))
+
+
 def test_dispatching_none_of_many_is_fine(queue: Queue) -> None:
     assert queue.dispatch_many([]) == []
     assert len(queue.trace) == 0

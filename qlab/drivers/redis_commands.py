@@ -60,7 +60,9 @@ class Client(redis.Redis):
         packed, connection = command.call(values), self._connection()
         try:
             connection.send_packed_command((packed,))
-            answer = self.parse_response(connection, command.name)  # type: ignore[no-untyped-call] # redis-py's own
+            answer = connection.read_response()
+            if (read := self.response_callbacks.get(command.name)) is not None:
+                answer = read(answer)
         except redis.exceptions.ResponseError:  # an answer as well
             self._idle.append(connection)
             raise

@@ -104,9 +104,9 @@ def job(queue: str) -> Read[Job]:
 
 def _job(queue: str, row: Any) -> Job:
     id, uid, name, body, attempts, dispatched_at, available_at, reserved_at, _, _, _ = listed(row)
+    times = from_us(whole(dispatched_at)), from_us(whole(available_at))
     since = None if reserved_at is None else from_us(whole(reserved_at))
-    times = from_us(whole(dispatched_at)), from_us(whole(available_at)), since
-    return Job(whole(id), text(uid), queue, text(name), text(body), whole(attempts), *times)
+    return Job(whole(id), text(uid), queue, text(name), text(body), whole(attempts), *times, since)
 
 
 def in_order(queue: str) -> Read[tuple[tuple[int, int], Job]]:

@@ -105,6 +105,15 @@ def test_a_child_that_is_forked_while_a_thread_waits_for_a_job_can_push_and_wait
 
 
 @only("redis_zset-valkey", "redis_list-valkey")
+def test_a_child_asks_its_server_on_a_connection_of_its_own(driver: Any) -> None:
+    push(driver, "a", "b")
+    made: int = driver.facts()["total_connections_received"]
+    assert in_a_child(lambda: take(driver).token) == 0
+    assert driver.facts()["total_connections_received"] == made + 1
+    assert take(driver).job.name == "b"
+
+
+@only("redis_zset-valkey", "redis_list-valkey")
 def test_a_child_that_is_forked_while_a_thread_opens_failed_jobs_opens_them_itself(
     driver: Driver, open_again: Callable[[], Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

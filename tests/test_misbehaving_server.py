@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import redis
 from conftest import QUEUE, Servers, Store, fail, new, program, push, stores, take
-from misbehaving import HANGS, MANNERS, PASSWORD, Manner, Misbehaving, instead
+from misbehaving import HANGS, MANNERS, PASSWORD, Exchange, Manner, Misbehaving, instead
 from redis._parsers import _HiredisParser, _RESP2Parser, _RESP3Parser
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -202,6 +202,26 @@ def test_a_server_that_never_answers_is_given_up_on_whatever_it_was_asked(
         proxy.close()
     assert [problem for problem in problems if problem] == []
     tried.add(store.name, "misbehaving replies", len(SPOILED))
+
+
+def test_an_answer_that_comes_after_nonsense_is_no_other_question_s(
+    driver: Driver, proxy: Misbehaving, behind: Opens
+) -> None:
+    def one_behind(exchange: Exchange) -> bool:
+        late = exchange.work()
+        exchange.near.sendall(b"+OK\r\n")
+        exchange.next()
+        exchange.near.sendall(late)
+        return True
+
+    two(driver, QUEUE)
+    through = behind(proxy)
+    proxy.misbehave(Manner(one_behind, ""), "reserve")
+    with pytest.raises(UnexpectedReply):
+        take(through)
+    held = take(through)
+    assert held.job.name == "b"
+    assert through.complete(held, now=0.0)
 
 
 PARSERS: dict[str, tuple[type, int]] = {

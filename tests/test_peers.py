@@ -1,5 +1,6 @@
 """qlab's peers: what is measured of them is the same work, and what is said of them is what they do."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from typing import Any
 import dying_peer
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from qlab import frames
 from qlab.benchmarks import measure as bench
 from qlab.benchmarks import peers as ratios
+from qlab.cli import main
 from qlab.crew import Crew
 from qlab.driver import SURVIVED
 from qlab.drivers import server
@@ -29,6 +32,10 @@ if sys.platform == "win32":
 
 ALL = {peer.name: peer for peer in (*OURS, *PEERS)}
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL")
+HEADS = (
+    *(f"Other queues, on stores that survive {survives}" for survives in (SURVIVED[3], SURVIVED[2])),
+    "What each promises",
+)
 NORMAL, FULL, HUEY = ALL["qlab SQLite NORMAL"], ALL["qlab SQLite FULL"], ALL["huey SQLite"]
 
 
@@ -215,6 +222,18 @@ def test_an_interrupt_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPa
             measure_once(ALL[peer], 2, 20)
 
 
+def test_what_was_measured_before_a_ctrl_c_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(monkeypatch)
+
+    def progress(done: float, _: str) -> None:
+        if done > 0.4:
+            raise KeyboardInterrupt
+
+    compared = measure([FULL.name], workers=(1, 2, 3, 4), repeats=1, progress=progress)
+    assert (compared.interrupted, len(compared.rounds)) == (True, 2)
+    assert not measure([FULL.name], repeats=1).interrupted
+
+
 # -- as ratios --
 
 
@@ -239,7 +258,67 @@ def test_what_the_ratios_are_of_is_measured() -> None:
         assert each.skipped or 0 < each.runs[0] < float("inf"), each
 
 
+# -- by the command --
+
+
+def command(*words: str) -> Any:
+    return CliRunner().invoke(main, ["contention", "--arm", "sqlite", "--jobs", "20", *words], terminal_width=120)
+
+
+def test_the_command_tells_of_other_queues_on_stores_that_survive_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    asked = noted(monkeypatch, failing="saq")
+    done = command("--peers", "--quick", "--json", str(tmp_path / "found.json"))
+    assert done.exit_code == 0, done.output
+    assert {workers for _, workers, _ in asked} == {1, 4}
+    assert max(jobs for _, _, jobs in asked) == NORMAL.pace / 5
+    full, normal, promises = (done.output.index(f"{head}:") for head in HEADS)
+    assert full < normal < promises
+    there = [peer for peer in PEERS if not peer.missing() and peer.name != "saq"]
+    for peer in there:
+        assert f"{peer.package} {peer.version}" in done.output[full:promises]
+        assert f"\n{peer.package} " in done.output[promises:]
+    assert "Left out: saq: database is locked" in done.output
+    said = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert {row["peer"] for row in said["peers"]} == {"qlab", *(peer.package for peer in there)}
+    assert said["peers_left_out"]["saq"] == "database is locked"
+
+
+def test_without_the_option_the_command_measures_no_other_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = noted(monkeypatch)
+    assert "Other queues" not in command("--workers", "1", "--repeats", "1").output
+    assert asked == []
+
+
+def test_the_command_takes_what_was_said_of_workers_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = noted(monkeypatch)
+    assert command("--peers", "--workers", "1,3", "--repeats", "2").exit_code == 0
+    assert sorted((workers, jobs) for name, workers, jobs in asked if name == FULL.name) == [
+        (workers, FULL.pace) for workers in (1, 1, 3, 3)
+    ]
+
+
+def test_a_ctrl_c_among_other_queues_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupt(*_: object) -> Round:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "measure_once", interrupt)
+    done = command("--peers", "--quick", "--json", str(tmp_path / "found.json"))
+    assert (done.exit_code, done.stderr) == (130, "stopped; nothing was left behind\n")
+    assert len(json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["arms"]) == 3
+
+
 # -- the table --
+
+
+def test_readme_tells_of_each_what_the_table_does() -> None:
+    readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    for peer in (ALL["qlab Redis"], *PEERS):
+        together = "yes" if peer.together else "no: two may take one job"
+        row = (peer.loses, peer.retries, peer.delays, together, f"`{peer.source}`")
+        assert f"| {' | '.join(row)} |" in readme, row
 
 
 def test_the_frame_tells_the_median_and_the_range_of_the_repeats() -> None:

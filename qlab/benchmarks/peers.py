@@ -44,6 +44,8 @@ def _measuring(peers: Sequence[Peer]) -> Callable[[int, int], Values]:
             return {}
         names = {name for peer in here for name in (peer.name, _against(peer))}
         compared = measure(names, repeats=1, seconds=jobs * _SECONDS, seed=run)
+        if compared.interrupted:
+            raise KeyboardInterrupt
         rates = {(each.peer.name, each.workers): each.jobs_per_second for each in compared.rounds}
         return {
             _figure(peer, workers): rates[_against(peer), workers] / rates[peer.name, workers]

@@ -13,6 +13,7 @@ from qlab.commands.store import STOPPED, example, print_lines, progress_bar, wor
 
 if TYPE_CHECKING:
     from qlab.contend import Contention
+    from qlab.peers.rounds import Compared
 
 _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
 
@@ -55,6 +56,9 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
 @click.option("--handlers", metavar="MODULE:FUNCTION", help="What registers handlers of your own on a queue.")
 @click.option("--redis", metavar="URL", help="The Redis or Valkey to use.  [default: private ones, which end too]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Where the order of runs starts.")
+@click.option(
+    "--peers", is_flag=True, help="Then jobs that do nothing through qlab and other queues: pip install '.[peers]'."
+)
 @click.option("--quick", is_flag=True, help="1,000 jobs, four workers at the most, and each arm once.")
 @click.option(
     "--save",
@@ -68,11 +72,14 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
     help="Write the table as JSON into this file, all times in seconds.",
 )
 @click.pass_context
-def contention(ctx: click.Context, /, *, save: Path | None, file: Path | None, **options: Any) -> None:
+def contention(ctx: click.Context, /, *, save: Path | None, file: Path | None, peers: bool, **options: Any) -> None:
     """Let real workers contend for the jobs of real stores.
 
     Workers are processes that begin together, each with its own connection, and work until nothing is left. Prints what
     each store reached with how many of them, store by store that survive the same.
+
+    With --peers, other queues and qlab then work jobs that do nothing, about a second each time, with their documented
+    settings, each in processes of its own: 1 and 4, or as many as --workers says.
     """
     from qlab import contend
 
@@ -84,12 +91,13 @@ def contention(ctx: click.Context, /, *, save: Path | None, file: Path | None, *
     with progress_bar() as progress:
         found = contend.contention(progress=progress, **_asked(ctx, options))
     print_lines(_lines(found))
+    compared = _compared(ctx, options) if peers and not found.interrupted else None
     if save is not None and found.runs:
         print_lines([f"saved: {found.save(save)}"])
     if file is not None and found.runs:
-        file.write_text(_json(found), encoding="utf-8")
+        file.write_text(_json(found, compared), encoding="utf-8")
         print_lines([f"written: {file}"])
-    if found.interrupted:
+    if found.interrupted or (compared and compared.interrupted):
         click.echo("stopped; nothing was left behind", err=True)
         ctx.exit(STOPPED)
 
@@ -99,6 +107,7 @@ def _asked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     from qlab.contend.arms import on_server
     from qlab.contend.contending import DRIVERS
 
+    options = {**options}
     drivers, redis = options.pop("drivers"), options.pop("redis")
     if options.pop("quick"):
         usual = {name: value for name, value in _QUICK.items() if _is_default(ctx, name)}
@@ -110,6 +119,24 @@ def _asked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
             if not _is_default(ctx, name):
                 raise click.UsageError(f"--{name} says how long the usual jobs take: your own --handlers say it")
     return options | {"drivers": drivers or None}
+
+
+def _compared(ctx: click.Context, options: dict[str, Any]) -> "Compared":
+    """Measure other queues, and print what came of it."""
+    from qlab.commands import peer_tables
+    from qlab.peers.measuring import WORKERS, measure
+
+    quick = options["quick"]
+    how = {
+        "workers": WORKERS if _is_default(ctx, "workers") else options["workers"],
+        "repeats": 1 if quick and _is_default(ctx, "repeats") else options["repeats"],
+        "seconds": 0.2 if quick else 1.0,
+        "seed": options["seed"],
+    }
+    with progress_bar() as progress:
+        compared = measure(progress=progress, **how)
+    print_lines(peer_tables.lines(compared))
+    return compared
 
 
 def _is_default(ctx: click.Context, name: str) -> bool:
@@ -137,9 +164,11 @@ def _lines(found: "Contention") -> Iterator[str]:
         yield from (*terminal.paragraph(each), "")
 
 
-def _json(found: "Contention") -> str:
+def _json(found: "Contention", compared: "Compared | None") -> str:
     from qlab import frames
 
     rows = json.loads(frames.contention(found).to_json(orient="records"))
     said = {name: getattr(found, name) for name in ("skipped", "machine", "notes", "interrupted", "elapsed")}
+    if compared is not None:
+        said |= {"peers": compared.rows(), "peers_left_out": compared.missing}
     return json.dumps({"arms": rows, **said}, indent=2, ensure_ascii=False) + "\n"

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def measure(
 ) -> Compared:
     """Let qlab and its peers work jobs that do nothing; each repeat measures all of them, in an order of its own.
 
-    Each has a store of its own every time, in which nothing was before. No process is left when it returns or raises.
+    Each has a store of its own every time, in which nothing was before. A Ctrl-C ends it: what was measured until then
+    is returned. No process and no file is left when it returns or raises.
 
     Args:
         names: Which of `OURS` and `PEERS`; all by default.
@@ -60,21 +62,26 @@ def measure(
             raise ValueError(f"{what} is {numbers!r}: use whole numbers from 1")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
-    chance = random.Random(seed)
     compared.missing.update(reasons(compared.peers))
     here = [peer for peer in compared.peers if peer.name not in compared.missing]
-    arms = [(peer, number) for peer in here for number in workers]
-    for repeat in range(repeats):
-        for place, (peer, number) in enumerate(chance.sample(arms, len(arms))):
-            progress((repeat + place / len(arms)) / repeats, peer.name)
-            if peer.name in compared.missing:
-                continue
-            try:
-                compared.rounds.append(measure_once(peer, number, max(_FEWEST, round(peer.pace * seconds))))
-            except QlabError as error:  # The others can be measured all the same.
-                compared.missing[peer.name] = str(error)
-    progress(1.0, "")
+    arms, chance = [(peer, number) for peer in here for number in workers], random.Random(seed)
+    order = [arm for _ in range(repeats) for arm in chance.sample(arms, len(arms))]
+    try:
+        for place, (peer, number) in enumerate(order):
+            progress(place / len(order), peer.name)
+            if peer.name not in compared.missing:
+                _add(compared, peer, number, max(_FEWEST, round(peer.pace * seconds)))
+        progress(1.0, "")
+    except KeyboardInterrupt:
+        return replace(compared, interrupted=True)
     return compared
+
+
+def _add(compared: Compared, peer: Peer, workers: int, jobs: int) -> None:
+    try:
+        compared.rounds.append(measure_once(peer, workers, jobs))
+    except QlabError as error:  # The others can be measured all the same.
+        compared.missing[peer.name] = str(error)
 
 
 def measure_once(peer: Peer, workers: int, jobs: int) -> Round:

@@ -49,11 +49,13 @@ class Compared:
         peers: Who was to be measured, in the order of the table.
         rounds: Every measurement, in the order in which they were made.
         missing: Why one was not measured, by its name.
+        interrupted: Whether somebody ended it before all was measured.
     """
 
     peers: tuple[Peer, ...]
     rounds: list[Round] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
         """Sum it up: a row for each queue and number of workers, as `frames.peers` tells."""

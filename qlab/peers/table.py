@@ -20,7 +20,7 @@ class Peer(NamedTuple):
         acknowledges: Whether a job stays in the store until its handler has ended.
         retries: When a job that failed is tried again.
         delays: Whether a job can be put off.
-        loses: What becomes of the job in the hands of a worker that is killed.
+        loses: What a worker that is killed loses.
         together: Whether several processes may work one queue.
         source: Where that stands, beside its documentation.
         python: The oldest Python that its newest release takes.
@@ -81,7 +81,7 @@ _HUEY = Peer(
     acknowledges=False,
     retries="if asked for",
     delays="yes, looked for each second",
-    loses="the job: it is deleted before it runs",
+    loses="the job, which is deleted before it runs",
     source="huey/storage.py: dequeue",
 )
 
@@ -133,7 +133,7 @@ PEERS = (
         acknowledges=True,
         retries="if asked for",
         delays="yes, with its scheduler",
-        loses="its run: it counts as failed some minutes later",
+        loses="the run: the job counts as failed some minutes later",
         source="rq/registry.py: StartedJobRegistry.cleanup",
     ),
     Peer(
@@ -159,7 +159,7 @@ PEERS = (
         acknowledges=True,
         retries="if asked for",
         delays="yes",
-        loses="its run: it counts as aborted a minute later",
+        loses="the run: the job counts as aborted a minute later",
         source="saq/queue/redis.py: sweep",
     ),
 )

@@ -130,14 +130,16 @@ def test_what_is_measured_is_whole(peer: Peer) -> None:
 # -- in turn --
 
 
-def noted(monkeypatch: pytest.MonkeyPatch, failing: str = "") -> list[tuple[str, int, int]]:
+def noted(
+    monkeypatch: pytest.MonkeyPatch, failing: str = "", error: str = "database is locked"
+) -> list[tuple[str, int, int]]:
     """Note who would be measured with how many workers and jobs, and measure nothing."""
     asked: list[tuple[str, int, int]] = []
 
     def once(peer: Peer, workers: int, jobs: int) -> Round:
         asked.append((peer.name, workers, jobs))
         if peer.name == failing:
-            raise QlabError("database is locked")
+            raise QlabError(error)
         return round_of(peer, workers)
 
     monkeypatch.setattr(measuring, "measure_once", once)
@@ -167,9 +169,11 @@ def test_how_long_a_measurement_takes_tells_how_many_jobs_it_has(monkeypatch: py
 
 
 def test_one_that_cannot_be_measured_is_told_and_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = noted(monkeypatch, failing=FULL.name)
+    asked = noted(
+        monkeypatch, failing=FULL.name, error="it ended: Traceback (most recent call last):\n  File x\nlocked"
+    )
     compared = measure([FULL.name, NORMAL.name], workers=(1, 4), repeats=2)
-    assert compared.missing == {FULL.name: "database is locked"}
+    assert compared.missing == {FULL.name: "it ended: Traceback (most recent call last): … locked"}
     assert [each.peer.name for each in compared.rounds] == [NORMAL.name] * 4
     assert [name for name, *_ in asked].count(FULL.name) == 1
 

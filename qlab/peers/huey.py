@@ -1,7 +1,8 @@
 """huey, on SQLite or Redis: a task is taken off its queue in one step, before it runs."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from sqlite3 import OperationalError
 from typing import Any
 
 from huey import RedisHuey, SqliteHuey
@@ -19,12 +20,19 @@ def enqueue(address: str, numbers: Iterable[int]) -> None:
 
 
 def worker(address: str) -> Callable[[], None]:
-    """Open the queue; what is returned works until nothing is left, by the two steps of huey's own worker."""
+    """Open the queue; what is returned works until nothing is left, by the two steps of huey's own worker.
+
+    That one goes on after an error, too. Where the lock of a file was not to be had it asks again, but a task that it
+    has taken by then is gone.
+    """
     app, _ = _open(address)
 
     def work() -> None:
-        while (task := app.dequeue()) is not None:
-            app.execute(task)
+        while True:
+            with suppress(OperationalError):
+                if (task := app.dequeue()) is None:
+                    return
+                app.execute(task)
 
     return work
 

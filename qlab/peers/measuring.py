@@ -81,7 +81,8 @@ def _add(compared: Compared, peer: Peer, workers: int, jobs: int) -> None:
     try:
         compared.rounds.append(measure_once(peer, workers, jobs))
     except QlabError as error:  # The others can be measured all the same.
-        compared.missing[peer.name] = str(error)
+        told = str(error).splitlines()
+        compared.missing[peer.name] = " … ".join(dict.fromkeys([told[0], told[-1]]))  # without a worker's traceback
 
 
 def measure_once(peer: Peer, workers: int, jobs: int) -> Round:

@@ -37,8 +37,10 @@ _MODEL = (
     "before its lock, or all processors were busy; where it lies above, one sync to the disk served several."
 )
 _SCANS = (
-    "A scan that stores its rows in one transaction holds a SQLite file's lock for as long; in chunks, others come "
-    "in between. A wait counts from the moment at which a dispatch was due."
+    "A scan that stores its rows in one transaction holds a SQLite file's lock for as long. Chunks alone help little: "
+    "whoever waits for the lock asks again every few milliseconds, and between two chunks it is free for microseconds. "
+    "A pause between them, longer than others wait, lets everybody in. A wait counts from the moment at which a "
+    "dispatch was due."
 )
 _PEERS = (
     "The same jobs, which do nothing, through other queues with their documented settings, each in processes of its "

@@ -272,6 +272,21 @@ def test_a_killed_server_loses_what_its_arms_say(persistence: str, base: Path) -
             )
 
 
+CLASSES = {
+    "nothing": {"memory"},
+    "a killed worker": {"sqlite OFF", "none"},
+    "a power cut but for the last moments": {"sqlite NORMAL", "everysec"},
+    "a power cut": {"sqlite FULL", "sqlite DELETE", "always"},
+}
+
+
+@by_name(ARMS.values())
+def test_every_arm_is_of_the_class_of_those_that_survive_the_same(each: Arm, all_stores: Stores) -> None:
+    with all_stores.store(each) as store:
+        alike = CLASSES[store.driver.durability.survives]
+    assert (each.persistence or each.name) in alike
+
+
 # -- what they leave --
 
 

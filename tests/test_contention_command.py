@@ -73,6 +73,12 @@ def test_it_keeps_what_it_found_in_files(folder: Path) -> None:
     assert said["machine"] == found.machine
 
 
+def test_jobs_may_come_while_workers_work(folder: Path) -> None:
+    told = run("--arm", "sqlite", *SMALL, "--enqueue", "inf", "--json", "found.json")
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert json.loads((folder / "found.json").read_text())["arms"][0]["dispatch_max"] > 0
+
+
 def test_it_uses_a_server_that_is_there_and_leaves_no_key(servers: Servers) -> None:
     url = servers["redis"].url
     with drivers.open(f"{url}?prefix=mine") as driver, Queue(driver, name="mine") as queue:
@@ -113,6 +119,7 @@ def test_it_runs_handlers_that_lie_in_the_working_folder(folder: Path) -> None:
         (["--arm", "sqlte"], 1, "qlab: there is no arm 'sqlte': did you mean 'sqlite'"),
         (["--arm", "memory"], 1, "qlab: memory is in the memory of one process"),
         (["--length", "nan"], 1, "qlab: length is nan s"),
+        (["--enqueue", "0"], 1, "qlab: enqueue is 0.0: use how many jobs a second come"),
         (["--handlers", "__main__:f"], 1, "%%writefile shop.py"),
         (["--handlers", "json:loads", "--length", "1"], 2, "--length says how long the usual jobs take"),
         (["--save", "nowhere/found.qlab"], 2, "there is no folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import tempfile
 from contextlib import closing
 from itertools import pairwise
@@ -90,6 +91,17 @@ def test_each_way_to_scan_is_measured_and_nothing_is_left(monkeypatch: pytest.Mo
     assert waits[0].dispatches > 0
     assert told == sorted(told)
     assert all(0 <= share <= 1 for share in told)
+
+
+def test_ctrl_c_ends_it_with_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(share: float) -> None:
+        if share:
+            signal.raise_signal(signal.SIGINT)
+
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        assert len(scan_wait(rows=4, chunk=2, repeats=1, progress=interrupted)) == 1
+        assert list(Path(folder).iterdir()) == []
 
 
 def test_a_scan_may_be_stopped_before_its_end() -> None:

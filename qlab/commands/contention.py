@@ -44,6 +44,12 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
 @click.option("--jobs", type=click.IntRange(1), default=10_000, show_default=True, help="How many jobs a run has.")
 @click.option("--length", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="How long each takes.")
 @click.option("--busy", is_flag=True, help="They take their time on the processor, instead of waiting.")
+@click.option(
+    "--enqueue",
+    type=float,
+    metavar="RATE",
+    help="How many jobs a second come while workers work, inf for as fast as can be.  [default: all are there before]",
+)
 @click.option("--payload", type=click.IntRange(2), metavar="BYTES", help="What each carries.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="How often each arm runs.")
 @click.option(

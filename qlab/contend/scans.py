@@ -1,6 +1,7 @@
 """What ADR-006 accepted, measured: how long a dispatch waits while a scan stores its rows in the same SQLite file."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from qlab.contend.stores import Store, Stores
 from qlab.crew import Crew
 from qlab.drivers.failed_jobs import file_of
 from qlab.errors import QlabError
+from qlab.interrupts import first_interrupt
 from qlab.progress import bar
 from qlab.show import Table, rounded
 from qlab.whole import is_whole
@@ -82,7 +84,7 @@ def scan_wait(
         repeats: How often each is measured, in an order of chance.
         progress: Whether there is a bar; by default in a terminal or a notebook. Or a function that is told what share
             is over, from 0 to 1.
-        stop: Set it, from any thread, to end; what was measured until then is returned.
+        stop: Set it, from any thread, to end; what was measured until then is returned. A Ctrl-C does the same.
 
     Returns:
         One row for each way to scan: `pd.DataFrame(scan_wait())` is a frame.
@@ -96,16 +98,20 @@ def scan_wait(
     order = [way for way in ways for _ in range(repeats)]
     Random("scans").shuffle(order)
     seen: dict[_Way, list[_Seen]] = {way: [] for way in ways}
-    description = ""
-    with Stores() as stores, TemporaryDirectory(prefix="qlab-scan-") as folder, bar(progress) as shown:
+    description, asked = "", Event() if stop is None else stop
+    with (
+        first_interrupt(asked.set),
+        suppress(_Stopped),
+        Stores() as stores,
+        TemporaryDirectory(prefix="qlab-scan-") as folder,
+        bar(progress) as shown,
+    ):
         files = _make(Path(folder), rows)
         for done, way in enumerate(order):
             shown.show(done / len(order))
-            if stop is not None and stop.is_set():
-                break
             with stores.store(chosen) as opened:
                 description = opened.driver.description
-                seen[way].append(_measured(opened, folder, files, way))
+                seen[way].append(_measured(opened, folder, files, way, asked))
     return Table(_row(way, rows, found, description) for way, found in seen.items() if found)
 
 
@@ -120,6 +126,10 @@ def in_words(waits: Sequence[ScanWait]) -> str:
         for each in scans
     ]
     return f"While a scan stores {scans[0].rows:,} rows, a dispatch waits: {'; '.join(told)}."
+
+
+class _Stopped(Exception):
+    """Somebody wants no more."""
 
 
 class _Way(NamedTuple):
@@ -143,7 +153,12 @@ class _Seen(NamedTuple):
     waits: list[float]
 
 
-def _measured(store: Store, folder: str, files: list[str], way: _Way) -> _Seen:
+def _measured(store: Store, folder: str, files: list[str], way: _Way, stop: Event) -> _Seen:
+    def check() -> None:
+        if stop.is_set():
+            raise _Stopped
+
+    check()
     shared: dict[str, Any] = {"url": store.url, "queue": store.queue}
     path, synchronous = file_of(store.url.partition("?")[0]), store.arm.synchronous
     scans = {"part": "scan", "path": path, "synchronous": synchronous, "folder": folder, "files": files}
@@ -152,9 +167,10 @@ def _measured(store: Store, folder: str, files: list[str], way: _Way) -> _Seen:
         shared | {"part": "dispatch", "every": _EVERY},
     ]
     span, dispatched = (0.0, 0.0), []
-    with Crew(_MODULE, setups) as crew:
+    with Crew(_MODULE, setups, check=check) as crew:
         began = crew.go()
         for message in crew.messages():
+            check()
             if crew.killed:
                 raise QlabError("a process of the scan was killed, so what it did is not known")
             if monotonic() > began + _PATIENCE:

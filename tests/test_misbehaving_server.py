@@ -24,6 +24,7 @@ from qlab import drivers
 from qlab.clock import monotonic
 from qlab.driver import Counts, Driver
 from qlab.drivers.redis_store import RedisStore
+from qlab.drivers.redis_zset import RedisZsetDriver
 from qlab.drivers.server import EmbeddedServer
 from qlab.drivers.statements import script
 from qlab.errors import DriverUnavailable, ReplyLost, UnexpectedReply
@@ -411,6 +412,20 @@ def test_a_server_with_tls_is_used_like_any_other(safe: Misbehaving, behind: Ope
         driver.reserve(QUEUE, now=0.0, retry_after=90.0)
     told_well(lost.value, safe)
     assert driver.counts(QUEUE, now=0.0) == Counts(ready=1, reserved=1)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_client_with_tls_and_a_password_has_an_address_that_opens_the_same_store(
+    safe: Misbehaving, certificate: str, checked: bool, tmp_path: Path
+) -> None:
+    trusted: dict[str, Any] = {"ssl_ca_certs": certificate} if checked else {"ssl_cert_reqs": ssl.CERT_NONE}
+    tls = trusted | {"ssl": True, "ssl_check_hostname": checked}
+    client = redis.Redis(host="127.0.0.1", port=safe.port, password=PASSWORD, **tls)
+    with RedisZsetDriver(client, prefix=str(tmp_path), failed_jobs=f"sqlite:///{tmp_path}/failed.db") as driver:
+        push(driver, "a")
+        with drivers.open(driver.url) as again:
+            assert again.counts(QUEUE, now=0.0) == Counts(ready=1)
+        assert PASSWORD not in f"{driver!r} {driver}"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_told(safe: Misbehaving, behind: Opens) -> None:

@@ -25,6 +25,7 @@ _OPTIONS = {
     "memory": ("order",),
     "sqlite": ("synchronous", "journal", "lock_wait"),
     "redis": ("layout", "prefix", "failed_jobs", "reply_wait", "db"),
+    "redis+sentinel": ("layout", "prefix", "failed_jobs", "reply_wait", "db", "sentinel_username", "sentinel_password"),
     "redis+embedded": ("layout", "prefix", "server", "persistence", "failed_jobs", "reply_wait"),
 }
 
@@ -41,6 +42,9 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
             - `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/socket`, with
               `layout=zset|list`, `prefix=TEXT`, `failed_jobs=sqlite:///FILE`, `reply_wait=SECONDS`, and redis-py's
               `ssl_…` options;
+            - `redis+sentinel://[user:password@]host[:port][,host[:port]…]/SERVICE[/db]`, `rediss+sentinel://…`: the
+              primary of a service that these sentinels watch over, with the same options, and `sentinel_username`,
+              `sentinel_password` where the sentinels have some of their own;
             - `redis+embedded://`: a private server that ends with this process, with `layout`, `prefix`, `failed_jobs`,
               `reply_wait`, `server=redis|valkey`, `persistence=none|everysec|always`.
         create: Whether a SQLite file that is not there, or the tables in one that is, may be made.
@@ -67,6 +71,8 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
         "redis": _open_redis,
         "rediss": _open_redis,
         "unix": _open_redis,
+        "redis+sentinel": _open_redis,
+        "rediss+sentinel": _open_redis,
         "redis+embedded": _open_embedded,
     }
     if scheme not in openers:
@@ -102,7 +108,7 @@ def _open_sqlite(url: str, *, create: bool) -> Driver:
 
 
 def _open_redis(url: str) -> Driver:
-    options = _options(url, "redis")
+    options = _options(url, "redis+sentinel" if urlsplit(url).scheme.endswith("+sentinel") else "redis")
     layout = _layout(options, url)
     failed_jobs = _absolute(options.get("failed_jobs", "sqlite:///qlab.db"))
     return _connect(url, options, layout, failed_jobs, None)
@@ -149,10 +155,9 @@ def _connect(
     url: str, options: dict[str, str], layout: str, failed_jobs: str, on_close: Callable[[], None] | None
 ) -> Driver:
     require_redis()
-    import redis
-
+    from qlab.drivers.redis_clients import REPLY_WAIT, of_url
     from qlab.drivers.redis_list import RedisListDriver
-    from qlab.drivers.redis_store import REPLY_WAIT, check_prefix
+    from qlab.drivers.redis_store import check_prefix
     from qlab.drivers.redis_zset import RedisZsetDriver
 
     _check_database(url)
@@ -161,16 +166,11 @@ def _connect(
     address = url.partition("?")[0]
     passed = {name: value for name, value in options.items() if name == "db" or name.startswith("ssl_")}
     base = f"{address}?{urlencode(passed, safe=':/', quote_via=quote)}" if passed else address
-    resolved = passed | {"layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
+    logins = {name: value for name, value in options.items() if name.startswith("sentinel_")}
+    resolved = passed | logins | {"layout": layout, "prefix": prefix, "failed_jobs": failed_jobs}
     if wait != REPLY_WAIT:
         resolved["reply_wait"] = f"{wait:g}"
-    try:
-        client = redis.Redis.from_url(base, socket_timeout=wait, socket_connect_timeout=wait, protocol=2)
-    except ValueError as error:
-        raise ValueError(
-            f"{without_password(url)!r} is no address of a server: write redis://user:password@host:port/0, with the "
-            "password percent-encoded"
-        ) from error
+    client = of_url(base, options, wait)
     kind = RedisZsetDriver if layout == "zset" else RedisListDriver
     whole = f"{address}?{urlencode(resolved, safe=':/', quote_via=quote)}"
     return kind(client, failed_jobs=failed_jobs, prefix=prefix, url=whole, on_close=on_close)
@@ -188,7 +188,7 @@ def _check_no_place(url: str) -> None:
 def _check_database(url: str) -> None:
     parts = urlsplit(url)
     number = parts.path.removeprefix("/")
-    if parts.scheme != "unix" and number and not number.isdecimal():
+    if parts.scheme in ("redis", "rediss") and number and not number.isdecimal():
         raise ValueError(f"{without_password(url)!r}: a database is a number, as in redis://host/0")
 
 
@@ -215,7 +215,9 @@ def _options(url: str, family: str) -> dict[str, str]:
     }
     known = _OPTIONS[family]
     unknown = sorted(
-        name for name in options if name not in known and not (family == "redis" and name.startswith("ssl_"))
+        name
+        for name in options
+        if name not in known and not (family in ("redis", "redis+sentinel") and name.startswith("ssl_"))
     )
     if unknown:
         names = ", ".join(name if name.isidentifier() else "***" for name in unknown)

@@ -1,9 +1,12 @@
 """What an error of the server, or of the way to it, means in words: what happened, where, and what to do."""
 
+import socket
 import ssl
+from urllib.parse import urlsplit
 
 import redis
 
+from qlab.drivers.redis_sentinel import NoPrimary, NoService
 from qlab.errors import DriverUnavailable, QlabError, ReplyLost, UnexpectedReply, UnusableStore
 
 _MEANINGS = {
@@ -11,6 +14,10 @@ _MEANINGS = {
     "BUSY": "the server is busy with somebody's long script: try again in a moment, or end it with SCRIPT KILL",
     "CLUSTERDOWN": "the cluster is down, some of its slots have no node: try again when they have",
     "CROSSSLOT": "the keys of one queue must share a slot: choose a prefix without braces",
+    "DENIED": (
+        "the server is in protected mode, in which it lets in no other machine: set a password there (requirepass), "
+        "and put it into the address, redis://:PASSWORD@host"
+    ),
     "LOADING": "the server is still loading its data: try again in a moment",
     "MASTERDOWN": "this server is a replica that has lost its primary: use the address of the primary",
     "MAXCLIENTS": "the server has as many clients as it takes: close some, or raise its maxclients",
@@ -45,6 +52,7 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
     (redis.exceptions.AskError, "ASK"),
 )
 
+_SENTINELS = "+sentinel:"
 _NO_CONNECTION = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
 _READS = ("counts", "failing", "jobs", "next_due", "check", "marks", "INFO", "CONFIG GET", "SMEMBERS")
 _IF_LOST = {
@@ -65,15 +73,21 @@ def meaning(error: Exception, said: str, what: str, where: str, prefix: str) -> 
         where: The server's address, for people.
         prefix: What the store's keys start with.
     """
+    if isinstance(error, NoService):
+        return UnusableStore(f"{where}: {said}")
     if (unreached := _unreached(error, said, where)) is not None:
         return unreached
     code = _code(error, said)
     if isinstance(error, redis.exceptions.InvalidResponse):
         return UnexpectedReply(f"{where} does not speak Redis's protocol ({said}): {_another_server(said)}")
+    if code in ("MASTERDOWN", "READONLY") and _SENTINELS in where:
+        return DriverUnavailable(
+            f"{where} is a replica that its sentinels still call the primary: try again in a moment"
+        )
     if code in _MEANINGS:
         return DriverUnavailable(f"{where} could not run {what}: {_MEANINGS[code]} ({said})")
     if isinstance(error, OSError | redis.exceptions.ConnectionError | redis.exceptions.TimeoutError):
-        return ReplyLost(f"{where} did not answer {what} ({said}): {_if_lost(what, where)}")
+        return ReplyLost(f"{where} did not answer {what} ({said}): {_if_lost(what, where)}{_slow(error)}")
     if code == "WRONGTYPE":
         return UnusableStore(
             f"{where}: a key under the prefix {prefix!r} is another application's: choose another prefix"
@@ -96,6 +110,12 @@ def unexpected(reply: str, what: str, where: str) -> UnexpectedReply:
 
 def _unreached(error: Exception, said: str, where: str) -> DriverUnavailable | None:
     """Tell why no connection was made; None where one was."""
+    if isinstance(error, NoPrimary):
+        if "uthentication" in said or "invalid username-password" in said.lower():
+            advice = "do its sentinels want a password of their own? Write ?sentinel_password=PASSWORD"
+        else:
+            advice = "are its sentinels running there?"
+        return DriverUnavailable(f"{where} was not asked, since no sentinel tells its primary ({said}): {advice}")
     if not isinstance(error, _NO_CONNECTION) or "connecting to" not in said:
         return None
     cause = error.__context__
@@ -105,9 +125,31 @@ def _unreached(error: Exception, said: str, where: str) -> DriverUnavailable | N
         return DriverUnavailable(
             f"{where} was not asked, its certificate is not trusted ({why}): name its authority's, ?ssl_ca_certs=FILE"
         )
-    tls = where.startswith("rediss:") and not isinstance(cause, ConnectionRefusedError)
-    advice = "And does its port speak TLS? Without it, write redis://" if tls else "redis+embedded:// needs none"
-    return DriverUnavailable(f"{where} does not answer ({why}): is a server running there? {advice}")
+    return DriverUnavailable(f"{where} does not answer ({why}): is a server running there? {_way_out(where, cause)}")
+
+
+def _way_out(where: str, cause: object) -> str:
+    if _SENTINELS in where:
+        return "If not, its sentinels name another in a moment, as long as enough of them are left to agree"
+    if where.startswith("rediss:") and not isinstance(cause, ConnectionRefusedError):
+        return "And does its port speak TLS? Without it, write redis://"
+    if _is_here(where):
+        return "redis+embedded:// needs none"
+    if isinstance(cause, socket.gaierror):
+        return "And is the name of its machine right?"
+    if isinstance(cause, ConnectionRefusedError):
+        return "And does it listen to other machines (bind, in its configuration)?"
+    return "And does every firewall between let this machine reach its port?"
+
+
+def _is_here(where: str) -> bool:
+    host = urlsplit(where.partition(" ")[0]).hostname or ""
+    return host in ("", "localhost", "::1") or host.startswith("127.")
+
+
+def _slow(error: Exception) -> str:
+    late = isinstance(error, redis.exceptions.TimeoutError)
+    return "; where the way is slow, wait longer for answers, ?reply_wait=SECONDS" if late else ""
 
 
 def _another_server(said: str) -> str:
@@ -117,9 +159,17 @@ def _another_server(said: str) -> str:
 
 def _if_lost(what: str, where: str = "") -> str:
     if what in _READS:
-        tls = "; where this port speaks TLS, write rediss://" if what == "INFO" and where.startswith("redis:") else ""
-        return f"nothing was changed, {_SAFE_AGAIN}{tls}"
+        first = _at_first(where) if what == "INFO" and where.startswith("redis:") else ""
+        return f"nothing was changed, {_SAFE_AGAIN}{first}"
     return f"it may or may not have been done; {_IF_LOST.get(what, _SAFE_AGAIN)}"
+
+
+def _at_first(where: str) -> str:
+    """Tell what may be the matter where the very first question is not answered."""
+    tls = "; where this port speaks TLS, write rediss://"
+    return (
+        tls if _is_here(where) else f"{tls}; where the server is in protected mode, set a password there (requirepass)"
+    )
 
 
 def _code(error: Exception, said: str) -> str:

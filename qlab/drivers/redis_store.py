@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import quote, urlencode
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from qlab.clock import NEVER, from_us, us
 from qlab.driver import Counts, Durability, Mark, Statement, tell
 from qlab.drivers import redis_errors, redis_replies
 from qlab.drivers.failed_jobs import FailedJobs, Failing, StagedFailures
+from qlab.drivers.redis_clients import own, reply_wait, url_of
 from qlab.drivers.redis_cluster import Cluster
 from qlab.drivers.redis_commands import Client, Command, command
+from qlab.drivers.redis_sentinel import Sentinels
 from qlab.drivers.statements import lua, script
 from qlab.errors import DriverUnavailable, QlabError, QueueClosed, UnusableStore
 from qlab.escape import shortened, without_password
@@ -26,9 +25,6 @@ from qlab.log import log
 from qlab.tokens import Tokens
 
 DEFAULT_PREFIX = "qlab"
-REPLY_WAIT = 10.0
-"""How many seconds an answer is waited for, unless the address says otherwise."""
-
 _PAGE = 500
 _REMEMBERED = 1_000
 _KEYED = ("BLPOP", "SMEMBERS", "SREM", "UNLINK")
@@ -75,18 +71,17 @@ class RedisStore(StagedFailures):
         super().__init__(FailedJobs(failed_jobs))
         if isinstance(client, redis.RedisCluster):
             client = client.get_redis_connection(client.get_default_node())
-        own = _own(client)
-        self._client: Client | Cluster = own
-        self._reply_wait: float = own.connection_pool.connection_kwargs["socket_timeout"]
+        self._client: Client | Cluster | Sentinels = own(client)
+        self._reply_wait = reply_wait(client)
         self._on_close = on_close
         self._tokens = Tokens()
         self._closed = False
         self._commands: dict[tuple[str, str], Command] = {}
-        self.url = url or _url_of(client, self)
+        self.url = url or self._url_of(client)
         try:
             self.info = self._ask("INFO", "server", read=redis_replies.facts)
-            if self._is_cluster:
-                self._client = self._cluster(self._client)
+            if isinstance(self._client, Client):
+                self._client = self._behind(self._client)
         except BaseException:
             self._client.close()
             raise
@@ -95,8 +90,8 @@ class RedisStore(StagedFailures):
     def description(self) -> str:
         """Product, version and settings, such as `Redis 7.0.15, AOF everysec, layout=zset`."""
         product = ("Valkey", "valkey_version") if "valkey_version" in self.info else ("Redis", "redis_version")
-        cluster = ", cluster" if self._is_cluster else ""
-        return f"{product[0]} {self.info.get(product[1], '?')}{cluster}, {self.persistence}, layout={self.layout}"
+        part = ", cluster" if self._is_cluster else ", sentinel" if isinstance(self._client, Sentinels) else ""
+        return f"{product[0]} {self.info.get(product[1], '?')}{part}, {self.persistence}, layout={self.layout}"
 
     @cached_property
     def persistence(self) -> str:
@@ -125,6 +120,8 @@ class RedisStore(StagedFailures):
             "no persistence": ("everything", "everything"),
             "persistence unknown": ("unknown: the server does not tell", "unknown: the server does not tell"),
         }.get(self.persistence, ("what came after the last snapshot", "what came after the last snapshot"))
+        if isinstance(self._client, Sentinels):
+            stored = "what no replica had received"  # one takes over, and what the primary comes back with is dropped
         return Durability("nothing", stored, cut)
 
     def reserve(self, queue: str, *, now: float, retry_after: float | None, limit: int = 1) -> list[Reservation]:
@@ -267,7 +264,15 @@ class RedisStore(StagedFailures):
     def _is_cluster(self) -> bool:
         return "cluster" in (self.info.get("redis_mode"), self.info.get("server_mode"))
 
-    def _cluster(self, node: Client) -> Cluster:
+    def _behind(self, node: Client) -> Client | Cluster:
+        """Find out what a server is part of, and make the client that this takes."""
+        if self.info.get("redis_mode") == "sentinel":
+            raise UnusableStore(
+                f"{self._where} is a sentinel, which keeps no jobs: write redis+sentinel://HOST:PORT/SERVICE, with the "
+                "name of the service that it watches over"
+            )
+        if not self._is_cluster:
+            return node
         if "path" in node.connection_pool.connection_kwargs:
             raise UnusableStore(
                 f"{self._where} is a node of a cluster, whose nodes are reached by TCP: write redis://HOST:PORT"
@@ -276,7 +281,10 @@ class RedisStore(StagedFailures):
 
     def _pools(self) -> Iterable["redis.ConnectionPool"]:
         client = self._client
-        return client.pools() if isinstance(client, Cluster) else [client.connection_pool]
+        return [client.connection_pool] if isinstance(client, Client) else client.pools()
+
+    def _url_of(self, client: "redis.Redis") -> str:
+        return url_of(client, {"layout": self.layout, "prefix": self.prefix, "failed_jobs": self.failed_jobs.url})
 
     def keys(self, queue: str) -> list[str]:
         """Name the keys of a queue: they start with the prefix, and share a slot of a cluster."""
@@ -373,7 +381,9 @@ class RedisStore(StagedFailures):
 
     @property
     def _where(self) -> str:
-        return without_password(self.url.partition("?")[0])
+        base = without_password(self.url.partition("?")[0])
+        client = self._client
+        return f"{base} (now {client.primary})" if isinstance(client, Sentinels) and client.primary else base
 
     def _secret(self, said: str) -> bool:
         return self._scrubbed(said) != said
@@ -418,30 +428,6 @@ def escaped(queue: str) -> str:
     for character in "%{}:":
         queue = queue.replace(character, f"%{ord(character):02X}")
     return queue
-
-
-def _own(client: "redis.Redis") -> Client:
-    """Make a client with a pool like another's, but with plain bytes and without resending."""
-    pool = client.connection_pool
-    settings = dict(pool.connection_kwargs)
-    settings |= {
-        "retry": Retry(NoBackoff(), 0),
-        "retry_on_error": [],
-        "retry_on_timeout": False,
-        "decode_responses": False,
-    }
-    settings["socket_timeout"] = settings.get("socket_timeout") or REPLY_WAIT
-    settings["encoding"] = "utf-8"
-    return Client(redis.ConnectionPool(connection_class=pool.connection_class, **settings))
-
-
-def _url_of(client: "redis.Redis", driver: RedisStore) -> str:
-    at = client.connection_pool.connection_kwargs
-    scheme = "rediss" if issubclass(client.connection_pool.connection_class, redis.SSLConnection) else "redis"
-    tcp = f"{scheme}://{at.get('host', 'localhost')}:{at.get('port', 6379)}"
-    where = f"unix://{at['path']}" if "path" in at else tcp
-    options = {"db": at.get("db", 0), "layout": driver.layout, "prefix": driver.prefix}
-    return f"{where}?{urlencode(options | {'failed_jobs': driver.failed_jobs.url}, safe=':/', quote_via=quote)}"
 
 
 def _deadline(now: float, retry_after: float | None) -> int:

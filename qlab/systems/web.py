@@ -18,7 +18,7 @@ from qlab.queue import Queue
 from qlab.systems.parts import AppDatabase, Jobs, System, register
 
 _OURS = ("layout", "prefix", "failed_jobs")
-_REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+embedded")
+_REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+embedded")
 
 
 class Settings(NamedTuple):

@@ -15,7 +15,9 @@ from typing import IO, Any, cast
 
 from qlab.clock import monotonic
 from qlab.errors import QlabError
+from qlab.escape import without_password
 from qlab.log import fields, log
+from qlab.target import ADDRESS
 from qlab.worker_process import FINISHED, LEAVE, LEAVING, LEFT, RELEASED, STOP
 
 FIRST_WAIT = 0.5
@@ -35,7 +37,8 @@ class Supervisor:
     however it ends: each watches a pipe from it.
 
     Args:
-        setup: What `qlab.worker_process` takes, but for the `name`.
+        setup: What `qlab.worker_process` takes, but for the `name`; and the `url` of the store, where it is another
+            than the target's, which is handed down in the environment so that no list of processes shows its password.
         count: How many processes, from 1.
         name: What they are called: `worker-1`, `worker-2` and so on.
         grace: How many seconds the job in hand may take after the first SIGTERM or Ctrl-C.
@@ -61,7 +64,7 @@ class Supervisor:
         """
         with self._hearing_signals():
             try:
-                log.info("%s", fields(working=self._setup["target"], workers=len(self._posts), process=os.getpid()))
+                log.info("%s", fields(**self._task(), workers=len(self._posts), process=os.getpid()))
                 self._start(self._posts[0])
                 while any(post.busy for post in self._posts):
                     self._step()
@@ -69,6 +72,10 @@ class Supervisor:
                 for post in self._posts:
                     post.let_go()
         return self._code
+
+    def _task(self) -> dict[str, str]:
+        url = self._setup.get("url")
+        return {"working": self._setup["target"]} | ({"at": without_password(url.partition("?")[0])} if url else {})
 
     def _step(self) -> None:
         moments = [self._leave_at, self._kill_at, *(post.again_at for post in self._posts)]
@@ -176,11 +183,13 @@ class _Post:
         # Where qlab was found here it must be found there; the current folder is added for the target, and only then.
         places = os.pathsep.join(str(place or Path.cwd()) for place in sys.path)
         self.ready, self.again_at, self._began = False, float("inf"), monotonic()
+        url = setup.pop("url", None)
+        setup["moved"] = url is not None
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "qlab.worker_process", json.dumps(setup)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": places},
+            env=os.environ | {"PYTHONPATH": places} | ({ADDRESS: url} if url else {}),
             start_new_session=True,  # A Ctrl-C at the terminal reaches the supervisor alone, and that one tells them.
         )
         self.pid = self._process.pid

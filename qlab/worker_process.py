@@ -43,9 +43,9 @@ class Process:
     """What a worker process does with the orders that it gets.
 
     Args:
-        setup: The `target` as `MODULE:QUEUE`; `name`, `poll`, `wait` and `recover` of the `Worker`; the `grace` in
-            seconds; `unfinished`, which is `release` or `expire`; whether to `log_payloads`, to be `quiet`, and to
-            count for `metrics`.
+        setup: The `target` as `MODULE:QUEUE`; whether it is `moved` to the store that `QLAB_URL` names; `name`, `poll`,
+            `wait` and `recover` of the `Worker`; the `grace` in seconds; `unfinished`, which is `release` or `expire`;
+            whether to `log_payloads`, to be `quiet`, and to count for `metrics`.
         tell: What takes its messages.
     """
 
@@ -90,7 +90,8 @@ class Process:
 
     def _loaded(self) -> Queue:
         try:
-            return target.for_processes(self._setup["target"])
+            url = os.environ.get(target.ADDRESS) if self._setup.get("moved") else None
+            return target.for_processes(self._setup["target"], url)
         finally:
             to_stderr(quiet=self._setup["quiet"])  # after the application has arranged for its own log
 

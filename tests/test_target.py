@@ -1,5 +1,6 @@
 """`MODULE:QUEUE`: the queue is found, and whatever is in the way is told with the way out."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from qlab import Queue
 mails = Queue("sqlite:///mails.db")
 app = SimpleNamespace(queue=mails)
 count = 3
+shards = [Queue("sqlite:///mails.db", name=f"mail-{number}") for number in range(3)]
 
 
 def make():
@@ -38,7 +40,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in set(sys.modules) - before:
         found = sys.modules.pop(name)
         if hasattr(found, "mails"):
-            found.mails.close()
+            for queue in (found.mails, *found.shards):
+                queue.close()
 
 
 @pytest.mark.parametrize("text", ["shopfront:mails", "shopfront:app.queue", "office.jobs:mails"])
@@ -56,6 +59,8 @@ def test_a_queue_is_found_in_a_module_of_the_current_folder(text: str, folder: P
         ("shopfront:", "names no queue"),
         (":mails", "names no queue"),
         ("shopfront:mails[0]", "names no queue"),
+        ("shopfront:0", "names no queue"),
+        ("shopfront:shards.-1", "names no queue"),
         ("shop front:mails", "names no queue"),
         ("sqlite:///jobs.db", "names no queue"),
         ("shopfront.py:mails", "name the module, not its file: shopfront:mails"),
@@ -77,6 +82,8 @@ def test_what_is_no_name_of_a_queue_is_refused_before_anything_is_imported(text:
         ("offices.jobs:mails", r"there is no module 'offices\.jobs'"),
         ("nothing_like_it:mails", r"there is no module 'nothing_like_it' in \S+ or on Python's path$"),
         ("shopfront:mail", r"the module 'shopfront' \(.*shopfront\.py\) has no 'mail': did you mean 'mails'\?"),
+        ("shopfront:shards.3", r"shopfront:shards\.3 is one too many: there are 3, from 0"),
+        ("shopfront:app.0", "takes a place in a list of what is of type SimpleNamespace"),
         ("shopfront:zzz", "has no 'zzz'; its queues are 'mails'"),
         ("shopfront:app.quueue", r"has no 'app\.quueue'"),
         ("office:zzz", "has no 'zzz'; it makes no queue"),
@@ -124,3 +131,48 @@ def test_a_store_that_is_away_is_no_fault_of_the_module(folder: Path) -> None:
 def test_handlers_of_a_notebook_are_refused_where_worker_processes_would_need_them(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"handlers is '__main__:register': .*%%writefile shop\.py"):
         run_arm("sqlite:///arm.db", workers=1, folder=folder, handlers="__main__:register")
+
+
+# -- at another store --
+
+
+@pytest.mark.parametrize("text", ["shopfront:mails", "shopfront:app.queue", "shopfront:shards.1"])
+def test_a_queue_is_moved_to_the_address_with_its_handlers_and_takes_its_own_place(
+    text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(target.ADDRESS, "sqlite:///of-somebody-else.db")
+    before = target.load(text)
+    module = sys.modules["shopfront"]
+    made = [module.mails, *module.shards]
+    before.handler("mail", tries=7)(lambda job: None)
+    with target.load(text, "sqlite:///there.db") as queue:
+        assert queue.driver.url == f"sqlite:///{folder}/there.db"
+        assert (queue.name, queue.tries_of("mail")) == (before.name, 7)
+        assert target.load(text) is queue
+        assert os.environ[target.ADDRESS] == "sqlite:///there.db"
+    assert not (folder / "of-somebody-else.db").exists()
+    for each in made:
+        each.close()
+
+
+def test_a_module_that_asks_for_the_address_makes_its_queue_there_and_no_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(target.ADDRESS, "")
+    (folder / "stall.py").write_text(
+        "import os\nfrom qlab import Queue\nmails, shards = Queue(os.environ['QLAB_URL']), []\nfirst = mails\n"
+    )
+    queue = target.load("stall:mails", "sqlite:///there.db")
+    assert queue is sys.modules["stall"].first
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_module_whose_own_store_is_away_is_told_how_to_be_given_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    monkeypatch.setenv(target.ADDRESS, "")
+    own = "os.environ['QLAB_URL']" if asks else "'redis://127.0.0.1:1'"
+    (folder / "stall.py").write_text(f"import os\nfrom qlab import Queue\nmails = Queue({own})\n")
+    with pytest.raises(DriverUnavailable) as refused:
+        target.load("stall:mails", "redis://127.0.0.1:2?failed_jobs=sqlite:///:memory:")
+    assert ("Queue(os.environ.get('QLAB_URL', …))" in str(refused.value)) != asks

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,8 @@ import os
 import sys
 from qlab import Policy, Queue
 
-queue = Queue(os.environ["SHOP_URL"], name="mail", policy=Policy(tries=5))
+lasts = float(os.environ.get("SHOP_RETRY_AFTER") or 90)
+queue = Queue(os.environ["SHOP_URL"], name="mail", policy=Policy(tries=5, retry_after=lasts))
 
 
 def tell(*words):
@@ -81,23 +83,23 @@ class Shop:
     def close(self) -> None:
         self._gate.close()
 
-    def work(self, *words: object, target: str = "shop:queue") -> "Working":
-        return Working(self, "work", target, *map(str, words))
+    def work(self, *words: object, target: str = "shop:queue", within: Sequence[str] = ()) -> "Working":
+        return Working(self, "work", target, *map(str, words), within=within)
 
 
 class Working:
-    """A `qlab` that runs; it and its workers are gone when the context is left.
+    """A `qlab` that runs, perhaps within another command; it and its workers are gone when the context is left.
 
     Attributes:
         lines: What it and its workers have said so far.
     """
 
-    def __init__(self, shop: Shop, *words: str) -> None:
+    def __init__(self, shop: Shop, *words: str, within: Sequence[str] = ()) -> None:
         self.lines: list[str] = []
         self._shop = shop
         self._more, self._silent = threading.Condition(), threading.Event()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "qlab", *words],
+            [*within, sys.executable, "-m", "qlab", *words],
             cwd=shop.folder,
             env=os.environ | {"PYTHONPATH": str(ROOT), "SHOP_URL": shop.url},
             stdin=subprocess.DEVNULL,

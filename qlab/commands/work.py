@@ -18,6 +18,7 @@ Exit codes:
 \b
 Example:
   qlab work shop:queue --workers 4 --grace 60
+  qlab work shop:queue --url redis://10.0.0.5
 """
 
 
@@ -33,6 +34,11 @@ class _Seconds(click.FloatRange):
 
 @click.command(epilog=_AFTER)
 @click.argument("target", metavar="MODULE:QUEUE")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="The store to work instead of the module's own, as in redis://host; the module finds it in QLAB_URL.",
+)
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="How many processes.")
 @click.option(
     "--grace",
@@ -82,6 +88,7 @@ class _Seconds(click.FloatRange):
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 def work(
     target: str,
+    url: str | None,
     workers: int,
     grace: float,
     name: str,
@@ -96,6 +103,9 @@ def work(
     the jobs in hand and takes no others. After the grace, or at the second signal, the processes end in the middle of
     their jobs; such a job keeps its attempt, and runs again from its beginning.
 
+    On another machine the module may need no more than --url: the jobs come from there, and their handlers and rules
+    from the queue. A password in it is seen by who lists processes; in QLAB_URL it is not.
+
     A worker process that dies is started again, at first after half a second, at most after 30.
     """
     from qlab import supervisor
@@ -106,15 +116,15 @@ def work(
         raise click.UsageError("--force recovers, --no-recover does not: give one of them")
     named.parse(target)
     to_stderr(quiet=bool(setup["quiet"]))
-    how = setup | {"target": target, "recover": "force" if force else "expired" if recover else None}
-    with _served(target, metrics):
+    how = setup | {"target": target, "url": url, "recover": "force" if force else "expired" if recover else None}
+    with _served(target, url, metrics):
         how["metrics"] = metrics is not None
         code = supervisor.Supervisor(how, count=workers, name=name, grace=grace).run()
     sys.exit(code)
 
 
 @contextmanager
-def _served(target: str, port: int | None) -> Iterator[None]:
+def _served(target: str, url: str | None, port: int | None) -> Iterator[None]:
     """Serve metrics meanwhile, where a port is given; the queue is opened here for its counts at the first scrape."""
     if port is None:
         yield
@@ -123,6 +133,6 @@ def _served(target: str, port: int | None) -> Iterator[None]:
     from qlab import target as named
     from qlab.log import fields, log
 
-    with prometheus.serve_processes(lambda: named.load(target), port=port) as endpoint:
+    with prometheus.serve_processes(lambda: named.load(target, url), port=port) as endpoint:
         log.info("%s", fields(metrics=endpoint.url))
         yield

@@ -13,7 +13,8 @@ _SHARED = (
 MODULES = MappingProxyType(
     {
         "board": (*_SHARED, "board/widget"),
-        "explorer": (*_SHARED, "explorer/session", "explorer/form", "explorer/orders", "explorer/explorer"),
+        "explorer": (*_SHARED, "board/session", "explorer/form", "explorer/orders", "explorer/explorer"),
+        "contention": (*_SHARED, "board/session", "contention/form", "contention/found", "contention/contention"),
     }
 )
 """The modules of each panel; each imports only from those before it, so that they can be joined; no two have a name in

@@ -36,6 +36,7 @@ from qlab.whole import is_whole
 
 if TYPE_CHECKING:
     from qlab.widgets.board import Board
+    from qlab.widgets.contention import ContentionPanel
     from qlab.widgets.explorer import Explorer
 
 Result = TypeVar("Result")
@@ -466,6 +467,15 @@ class Lab:
         from qlab.widgets.explorer import explorer  # noqa: PLC0415 - as in `board`
 
         return explorer(self)
+
+    def contention(self) -> "ContentionPanel":
+        """Show a panel that measures: pick stores and numbers of workers, let real processes contend, see the pictures.
+
+        The stores are made for it; the lab's own are left as they are. `qlab.contention` does the same without it.
+        """
+        from qlab.widgets.contention import contention_panel  # noqa: PLC0415 - as in `board`
+
+        return contention_panel(self)
 
     # -- time travel --
 

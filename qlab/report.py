@@ -147,7 +147,7 @@ def write_page(report: Report, file: str | Path, *, command: str) -> Path:
     target = Path(file).absolute()
     check_page(target)
     page = _page(
-        report, command, [[(picture, "", _png(picture.axes)) for picture in s.pictures] for s in report.sections]
+        report, command, [[(picture, "", png(picture.axes)) for picture in s.pictures] for s in report.sections]
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as private:
@@ -188,7 +188,7 @@ _Drawn: TypeAlias = tuple[Picture, str, bytes]
 
 
 def _fill(folder: Path, report: Report, command: str) -> None:
-    drawn = [[(picture, f"{picture.name}.png", _png(picture.axes)) for picture in s.pictures] for s in report.sections]
+    drawn = [[(picture, f"{picture.name}.png", png(picture.axes)) for picture in s.pictures] for s in report.sections]
     for _, file, data in (one for section in drawn for one in section):
         (folder / file).write_bytes(data)
     for name, frame in report.tables.items():
@@ -250,7 +250,12 @@ def _safe(frame: pd.DataFrame) -> pd.DataFrame:
     return safe
 
 
-def _png(axes: Axes) -> bytes:
+def png(axes: Axes) -> bytes:
+    """Draw a picture as a report has it.
+
+    Raises:
+        ValueError: It was taken from its figure.
+    """
     buffer = BytesIO()
     figure = axes.get_figure(root=True)
     if figure is None:

@@ -113,6 +113,7 @@ class Explorer(Panel):
             "closed": self.lab.closed,
             "problem": self._problem,
             "looked": self._looked,
+            "doing": "" if self._looked is None else "it explores",
             "queues": self._queues,
             "driver": self._first,
             "situations": [_fields(situation) for situation in SITUATIONS.values()],

@@ -3,7 +3,7 @@
 import { release } from "../board/kernel.mjs";
 import { h, setAttribute, setText } from "../board/elements.mjs";
 import { helpPart, hideStill, rootOf } from "../board/frame.mjs";
-import { sessionOf } from "./session.mjs";
+import { sessionOf } from "../board/session.mjs";
 import { formPart } from "./form.mjs";
 import { orderPart, outcomesPart, replayPart } from "./orders.mjs";
 
@@ -45,7 +45,7 @@ function drawExplorer(session, el) {
   }
   /** What is said aloud: one voice, so nothing while the board of a replay speaks. */
   function spoken({ replay: going, found }) {
-    if (session.busy) return "it explores";
+    if (session.busy) return told.doing;
     return found && !going ? `${outcomes.said()} ${order.said()}` : "";
   }
   const place = h("div", { class: "qlab-place" }, root);

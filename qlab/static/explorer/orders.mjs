@@ -4,7 +4,10 @@ import { release } from "../board/kernel.mjs";
 import { storeOf } from "../board/store.mjs";
 import { aside, button, enable, field, group, h, keyed, setAttribute, setText } from "../board/elements.mjs";
 import { drawBoard } from "../board/board.mjs";
-import { ALL, BROKEN } from "./session.mjs";
+
+/** Which orders are browsed, beside those of an outcome; as in Python. */
+const ALL = "!all";
+const BROKEN = "!broken";
 
 const many = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 

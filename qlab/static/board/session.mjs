@@ -1,10 +1,6 @@
-// What the kernel tells an explorer: all of it each time, since it is little.
+// What the kernel tells a panel that does one long thing at a time: all of it each time, since it is little.
 
-import { Kernel, shared } from "../board/kernel.mjs";
-
-/** Which orders are browsed, beside those of an outcome; as in Python. */
-export const ALL = "!all";
-export const BROKEN = "!broken";
+import { Kernel, shared } from "./kernel.mjs";
 
 export class Session extends Kernel {
   constructor(model, told) {
@@ -13,12 +9,12 @@ export class Session extends Kernel {
     this.ask("sync");
   }
 
-  /** Whether an exploration goes on. */
-  get busy() { return this.told.looked !== null; }
+  /** Whether the long thing goes on. */
+  get busy() { return Boolean(this.told.doing); }
   /** Why nothing can be done now; empty where it can. */
   get cannot() {
     if (this.told.closed) return "this lab is closed: run the cell that makes it again";
-    return this.busy ? "it explores: wait, or press Stop" : "";
+    return this.busy ? `${this.told.doing}: wait, or press Stop` : "";
   }
 
   absorb(told, buffers = []) {

@@ -393,19 +393,22 @@ def test_many_jobs_are_stored_by_one_statement_that_is_given_all_of_them(driver:
     assert seen[2].values.endswith("; and 4 more")
 
 
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("begun", [True, False])
 def test_many_jobs_join_the_application_s_transaction(
-    driver: Any, application: sqlite3.Connection, begun: bool
+    driver: Any, application: sqlite3.Connection, begun: bool, known: bool
 ) -> None:
     application.isolation_level = None
     if begun:
         application.execute("BEGIN")
-    there = driver.push(QUEUE, [new(name) for name in "ABC"], now=0.0, connection=application)
+    jobs = [new(name) for name in "ABC"]
+    before = driver.push(QUEUE, jobs[1:2], now=0.0) if known else []
+    there = driver.push(QUEUE, jobs, now=0.0, connection=application)
     assert application.in_transaction is begun
     if begun:
-        assert driver.jobs(QUEUE, now=0.0) == []
+        assert driver.jobs(QUEUE, now=0.0) == before
         application.commit()
-    assert driver.jobs(QUEUE, now=0.0) == there
+    assert sorted(driver.jobs(QUEUE, now=0.0), key=lambda job: job.name) == there
 
 
 def test_an_application_s_trigger_may_make_jobs_of_its_own(driver: Driver, application: sqlite3.Connection) -> None:

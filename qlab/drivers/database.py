@@ -29,6 +29,9 @@ Result = TypeVar("Result")
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _JOURNALS = ("WAL", "DELETE")
+_WAIT = (0.001, 0.003)  # seconds
+_OLD = 0.02  # seconds: who has waited for so long asks twice as often
+_OLDEST_ASKS = 4  # times as often as who has just begun to wait
 _patience = random.Random()
 
 
@@ -203,10 +206,13 @@ class Database:
         return self._again(connection, text, values)
 
     def _again(self, connection: Source, text: str, values: Values) -> list[Any]:
-        """Ask for the lock after short random waits: SQLite's own waiting starves workers, these are fair to each."""
+        """Ask for the lock after short random waits, the shorter the longer it has been waited for.
+
+        SQLite's own waits grow longer, so that who has just had the lock gets it again and others starve.
+        """
         began = monotonic()
         while (waited := monotonic() - began) < self.lock_wait:
-            pause(_patience.uniform(0.001, 0.003))
+            pause(_patience.uniform(*_WAIT) / min(1 + waited / _OLD, _OLDEST_ASKS))
             if self._closed:
                 raise QueueClosed
             try:
@@ -312,6 +318,10 @@ class Database:
         for table in self._schema.missing(self._there(connection)):
             for which in range(len(sql(f"schema_{table}", self._folder))):
                 transaction.run(f"schema_{table}", which=which)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_patience.seed)
 
 
 class Transaction:

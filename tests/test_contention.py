@@ -27,6 +27,7 @@ from qlab.contend import Contention, contention, noise
 from qlab.contend.merging import merged, tally
 from qlab.contend.timed import Timed
 from qlab.driver import SURVIVED, Durability
+from qlab.drivers.memory import MemoryDriver
 from qlab.errors import DriverUnavailable, QlabError
 from qlab.measured import Measured
 from qlab.policy import Policy
@@ -196,6 +197,7 @@ def test_a_scenario_says_how_handlers_behave(mode: Any) -> None:
     assert jobs.at["lost", "error"] == "RuntimeError: no such order"
     assert jobs.at["late", "service"] >= 0.03
     assert (measured(run).lost, measured(run).duplicated, sum(measured(run).per_worker)) == (0, 0, 3)
+    assert (len(measured(run).reserves), len(measured(run).waits)) == (7, 4)  # a job waits for its first start once
 
 
 def test_a_workload_s_times_and_failures_are_drawn() -> None:
@@ -205,6 +207,11 @@ def test_a_workload_s_times_and_failures_are_drawn() -> None:
     jobs = frames.jobs(run.trace)
     assert (jobs["attempts"] == 2).all()
     assert (jobs["service"] >= 0.01).all()
+
+
+def test_handlers_may_be_said_to_behave() -> None:
+    (run,) = contention("sqlite", jobs=20, workers=2, repeats=1, handlers={"a": Behaviour(), "b": Behaviour()}).runs
+    assert {event.name for event in run.trace if event.name} == {"a", "b"}
 
 
 def test_handlers_of_your_own_get_the_payload(module: Callable[..., str]) -> None:
@@ -289,6 +296,12 @@ BAD = [
     ({"handlers": lambda queue: None}, ValueError, "has no name of its own in a module"),
     ({"handlers": "builtins:print"}, ValueError, "which registers none"),
     ({"handlers": 7}, TypeError, "handlers is 7"),
+    ({"handlers": {}}, ValueError, "handlers is {}"),
+    ({"handlers": {"mail": 7}}, TypeError, r"handlers\['mail'\] is 7: use Behaviour"),
+    ({"handlers": {"mail": Behaviour()}, "length": 1.0}, TypeError, "handlers of your own, and length beside them"),
+    ({"arrivals": [Arrival(0.0, "mail")], "jobs": 7}, TypeError, "arrivals or a workload, and jobs beside them"),
+    ({"arrivals": [Arrival(0.0, "mail")]}, ValueError, "does not say how 'mail' behaves"),
+    ({"scenario": Scenario("x"), "handlers": {"y": Behaviour()}}, TypeError, "and handlers that only behave beside it"),
 ]
 
 
@@ -326,26 +339,35 @@ def test_a_stop_keeps_what_was_measured_and_leaves_nothing(mode: Any, how: str, 
         told.append(what)
         if share >= 0.5:
             stop.set() if how == "event" else signal.raise_signal(signal.SIGINT)
+            told.append("went on")  # the first Ctrl-C breaks nothing off half way
 
     found = contention(ARMS[:2], workers=2, jobs=10, length=0.01, repeats=1, mode=mode, stop=stop, progress=progress)
-    assert found.interrupted
+    assert (found.interrupted, told[-1]) == (True, "went on")
     assert len(found.runs) == 1
     assert "interrupted" in repr(found)
     assert "interrupted" in found._repr_html_()
     assert [each for each in processes if each.poll() is None] == []
 
 
-@pytest.mark.parametrize("mode", ["process", "thread"])
-def test_a_stop_in_the_middle_of_long_jobs_is_heard_at_once(mode: Any) -> None:
-    stop = threading.Event()
-    began = qlab.clock.monotonic()
+def test_a_stop_in_the_middle_of_a_long_job_is_heard(module: Callable[..., str], tmp_path: Path) -> None:
+    fifo, stop = tmp_path / "fifo", threading.Event()
+    os.mkfifo(fifo)
+    mine = module("open(FOLDER / 'fifo', 'w').close()\nsignal.pause()")
+    hearing = threading.Thread(target=lambda: (fifo.read_text(), stop.set()))
+    hearing.start()
+    found = contention("sqlite", workers=1, jobs=10, handlers=mine, stop=stop)
+    hearing.join()
+    assert repr(found) == "<Contention of nothing: 0 runs, interrupted>"
+
+
+def test_threads_that_wait_hear_of_a_stop() -> None:
+    stop, began = threading.Event(), qlab.clock.monotonic()
     timer = threading.Timer(0.5, stop.set)
     timer.start()
-    found = contention("sqlite", workers=2, jobs=10, length=600.0, mode=mode, stop=stop)
+    found = contention("sqlite", workers=2, jobs=10, length=600.0, mode="thread", stop=stop)
     timer.join()
     assert (found.interrupted, found.runs) == (True, ())
     assert qlab.clock.monotonic() - began < 300
-    assert repr(found) == "<Contention of nothing: 0 runs, interrupted>"
 
 
 def test_what_is_stopped_before_it_begins_finds_nothing(processes: list[Any]) -> None:
@@ -550,7 +572,7 @@ def test_what_was_before_the_start_happens_at_0_and_a_reservation_after_its_disp
     two = Trace(
         [
             Event(100.2, Kind.RESERVED, 2, "z", 1, "worker 2", since=100.3, until=190.2),
-            Event(100.4, Kind.COMPLETED, 2, "z", 1, "worker 2"),
+            Event(100.28, Kind.COMPLETED, 2, "z", 1, "worker 2"),
             Event(100.25, Kind.BLOCKED, worker="worker 2", since=100.05),
         ]
     )
@@ -562,7 +584,7 @@ def test_what_was_before_the_start_happens_at_0_and_a_reservation_after_its_disp
         (0.25, Kind.BLOCKED, None, "worker 2", 0.05),
         (0.3, Kind.DISPATCHED, 2, "", None),
         (0.3, Kind.RESERVED, 2, "worker 2", 0.3),
-        (0.4, Kind.COMPLETED, 2, "worker 2", None),
+        (0.3, Kind.COMPLETED, 2, "worker 2", None),
     ]
     assert tally(told, [])[2:] == (1, pytest.approx(0.2))
 
@@ -583,6 +605,22 @@ def test_jobs_that_vanished_or_were_done_twice_are_counted() -> None:
     counted = tally(Trace(sorted(events, key=lambda event: event.at)), left=[4, 6, 7])
     assert counted.lost == 2  # 5 and 8
     assert counted.duplicated == 3  # 2 was completed twice, 4 given out twice, 6 is still there
+
+
+def test_what_went_wrong_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a broken queue, which no address opens: what a worker completes stays there, and comes again."""
+    monkeypatch.setattr(MemoryDriver, "complete_and_reserve", _forgetful)
+    policy = Policy(retry_after=0.05)
+    found = contention("memory", workers=1, mode="thread", jobs=5, repeats=1, policy=policy, progress=False)
+    assert measured(found.runs[0]).duplicated >= 1
+    assert found.notes[0].startswith("Jobs went wrong (memory, 1 worker, repeat 1: 0 lost, ")
+    assert "was completed by worker 1 at" in found.notes[0]
+
+
+def _forgetful(self: MemoryDriver, reservation: Any, *, now: float, retry_after: float | None) -> Any:
+    following = self.reserve(reservation.job.queue, now=now, retry_after=retry_after)
+    done = reservation.job.attempts > 1 and self.complete(reservation, now=now)
+    return done or reservation.job.attempts == 1, following[0] if following else None
 
 
 def test_a_call_that_is_given_up_because_of_the_lock_is_counted(tmp_path: Path) -> None:

@@ -1,35 +1,35 @@
 """Arms, numbers of workers and repeats, in an order of chance."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 from random import Random
 from threading import Event
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from qlab.clock import duration, monotonic
-from qlab.contend import acting, noise
+from qlab.clock import monotonic
+from qlab.contend import noise
 from qlab.contend.arms import Arm, chosen
 from qlab.contend.arriving import arriving
 from qlab.contend.found import Contention
 from qlab.contend.running import run_once
 from qlab.contend.sides import Killed, Plan, Stopped
+from qlab.contend.stating import FASTEST, Behaviours, Own, Register, scenario_of
 from qlab.contend.stores import Stores
 from qlab.errors import MissingRequirement, QlabError
+from qlab.history import sequential
+from qlab.history.promises import broken
 from qlab.interrupts import first_interrupt
 from qlab.machine import about
 from qlab.progress import bar
-from qlab.queue import Queue
-from qlab.scenario import Behaviour, Poll, Scenario
+from qlab.scenario import Scenario
 from qlab.simulation import Run
+from qlab.trace import Kind
 from qlab.whole import is_whole
-from qlab.workload import Arrivals, Bursts, Every, Workload
+from qlab.workload import Every
 
 DRIVERS = ("sqlite", "redis_zset")
 """What contends where nobody says: SQLite and Redis at like durability."""
-
-JOBS = 10_000
-"""How many jobs each run has where nobody says."""
 
 WORKERS = (1, 2, 4, 8)
 MOST_WORKERS = 64
@@ -37,15 +37,10 @@ MOST_WORKERS = 64
 
 REPEATS = 3
 
-POLL = Poll(0.02, jitter=0.5)
-"""How a worker asks that finds nothing, where nobody says."""
-
 Progress: TypeAlias = bool | Callable[[float, str], object] | None
 
-_OWN = ("jobs", "length", "busy", "payload", "enqueue")
-_FASTEST = 0.000001  # seconds between two arrivals that are due before any store has taken the first
-_NAME = "job"
 _LATE = 0.1  # seconds
+_SHOWN = 3
 _SHARED = (
     "The workers were threads of one process: they share Python's interpreter lock, so that only one of them at a time "
     "runs Python code. Real workers are processes."
@@ -59,7 +54,7 @@ def contention(
     workers: Iterable[int] = WORKERS,
     mode: Literal["process", "thread"] = "process",
     repeats: int = REPEATS,
-    handlers: str | Callable[[Queue], object] | None = None,
+    handlers: str | Register | Behaviours | None = None,
     progress: Progress = None,
     stop: Event | None = None,
     seed: int = 0,
@@ -82,7 +77,7 @@ def contention(
         repeats: How often each arm runs with each number of workers.
         handlers: A function that registers handlers of your own on the queue that it is given, or its address as
             `module:function`; worker processes import it. The scenario's names are dispatched, or all that it
-            registers.
+            registers. Or how handlers behave, as in `{"mail": Behaviour(seconds=0.01)}`.
         progress: Whether there is a bar; by default in a terminal or a notebook. Or a function that is told what share
             is over (0 to 1), and what comes next.
         stop: Set it, from any thread, to end: what was measured until then is returned. A Ctrl-C does the same.
@@ -106,8 +101,8 @@ def contention(
     arms = chosen(DRIVERS if drivers is None else drivers)
     counts = _counts(workers)
     _check(arms, mode, repeats)
-    own = _Own.of(handlers, mode)
-    what = _scenario(scenario, own.register, seed, stated)
+    own = Own.of(handlers, mode)
+    what = scenario_of(scenario, own, seed, stated)
     order = list(product(arms, counts, range(repeats)))
     Random(f"{seed} contention").shuffle(order)
     began, rate = monotonic(), noise.counts_a_second()
@@ -167,7 +162,7 @@ class _Session:
                 self.skipped[arm.name] = why
 
     def _run(self, stores: Stores, arm: Arm, workers: int, repeat: int, tell: Callable[[float, str], object]) -> None:
-        says = f"{arm.name}, {workers} worker{'' if workers == 1 else 's'}"
+        says = _says(arm.name, workers)
         tell(0.0, says)
         try:
             with stores.store(arm) as store:
@@ -193,12 +188,12 @@ class _Session:
         runs = [_against(run, quietest) for run in self._runs]
         said = noise.in_words([spin / quietest for spin in spins], self._others)
         shared = [_SHARED] if self._plan.mode == "thread" else []
-        return tuple(runs), (*shared, *said, *self._late())
+        return tuple(runs), (*_wrong(runs), *shared, *said, *self._late())
 
     def _late(self) -> Iterator[str]:
         """Say where jobs came later than they should."""
         workload = self._plan.scenario.workload
-        if workload is not None and isinstance(workload.arrivals, Every) and workload.arrivals.interval == _FASTEST:
+        if workload is not None and isinstance(workload.arrivals, Every) and workload.arrivals.interval == FASTEST:
             return
         measured = [run.measured for run in self._runs if run.measured is not None]
         if late := [each for each in measured if each.behind > _LATE]:
@@ -207,6 +202,22 @@ class _Session:
                 f"Jobs came up to {max(each.behind for each in late):.1f} s later than they should ({arms}): one "
                 "producer could not dispatch them that fast there."
             )
+
+
+def _wrong(runs: Iterable[Run]) -> Iterator[str]:
+    """Say what became of jobs that were lost or done twice; each run has ended with nothing left in its store."""
+    for run in runs:
+        if run.measured is not None and (run.measured.lost or run.measured.duplicated):
+            failed = [event.job for event in run.trace if event.kind is Kind.FAILED and event.job is not None]
+            found = [each.says for each in broken(sequential(run.trace), left=(), failed=failed)]
+            more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            says = f"{run.measured.lost} lost, {run.measured.duplicated} done twice"
+            where = f"{_says(run.measured.arm, run.measured.workers)}, repeat {run.measured.repeat + 1}"
+            yield f"Jobs went wrong ({where}: {says}): {'; '.join(found[:_SHOWN])}{more}."
+
+
+def _says(arm: str, workers: int) -> str:
+    return f"{arm}, {workers} worker{'' if workers == 1 else 's'}"
 
 
 def _part(tell: Callable[[float, str], object], place: int, parts: int) -> Callable[[float, str], object]:
@@ -239,91 +250,3 @@ def _check(arms: Sequence[Arm], mode: str, repeats: int) -> None:
             f"{private[0]} is in the memory of one process, so no worker process could see its jobs: use "
             "mode='thread', or an arm with a file or a server"
         )
-
-
-Register: TypeAlias = Callable[[Queue], object]
-
-
-class _Own(NamedTuple):
-    """Handlers of the reader's own: where they are, for processes, and the function that registers them."""
-
-    address: str | None
-    register: Register | None
-
-    @classmethod
-    def of(cls, handlers: str | Register | None, mode: str) -> Self:
-        if handlers is None:
-            return cls(None, None)
-        if mode == "thread" and callable(handlers):
-            return cls(None, handlers)
-        address = acting.address_of(handlers)
-        return cls(address, acting.function_at(address))
-
-
-def _scenario(given: Scenario | None, register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
-    """Take the scenario, or make it of what is stated."""
-    known = (*_OWN, *(field.name for field in fields(Scenario) if field.name not in ("workers", "seed")))
-    if unknown := sorted(set(stated) - {*known}):
-        raise TypeError(f"contention takes no {unknown[0]!r}: use {', '.join(known)}")
-    if given is not None and not isinstance(given, Scenario):
-        raise TypeError(f"scenario is {given!r}: use a Scenario, or state jobs=10_000, length=0.001, …")
-    if given is not None and stated:
-        raise TypeError(f"there is a scenario, and {', '.join(sorted(stated))} beside it: use replace(scenario, …)")
-    scenario = _made(register, seed, stated) if given is None else given
-    if scenario.faults:
-        raise ValueError(f"scenario {scenario.name!r} has faults, which happen in simulated time only: use simulate")
-    _check_names(scenario, register)
-    return scenario
-
-
-def _check_names(scenario: Scenario, register: Register | None) -> None:
-    """Refuse jobs that nobody knows how to run, before any is stored."""
-    drawn = () if scenario.workload is None else scenario.workload.handlers
-    named = dict.fromkeys([*(arrival.name for arrival in scenario.arrivals), *drawn])
-    if not named:
-        raise ValueError(f"scenario {scenario.name!r} brings no job: say jobs=10_000, or arrivals=…, or workload=…")
-    there = {*scenario.handlers, *drawn} if register is None else {*_registered(register)}
-    if unknown := [name for name in named if name not in there]:
-        how = (
-            "behaves: say handlers={…: Behaviour(seconds=…)}" if register is None else "runs: register a handler of it"
-        )
-        raise ValueError(f"scenario {scenario.name!r} does not say how {unknown[0]!r} {how}")
-
-
-def _made(register: Register | None, seed: int, stated: dict[str, Any]) -> Scenario:
-    jobs, length = stated.pop("jobs", JOBS), duration(stated.pop("length", 0.0), "length")
-    busy, payload = stated.pop("busy", False), stated.pop("payload", None)
-    enqueue = stated.pop("enqueue", None)
-    if not isinstance(busy, bool):
-        raise TypeError(f"busy is {busy!r}: use True for jobs that take the processor, False for jobs that wait")
-    if not is_whole(jobs, 1):
-        raise ValueError(f"jobs is {jobs!r}: use a whole number from 1")
-    if payload is not None and not is_whole(payload, 2):
-        raise ValueError(f"payload is {payload!r}: use a number of bytes from 2")
-    if "workload" not in stated and "arrivals" not in stated:
-        names = (_NAME,) if register is None else _registered(register)
-        text = None if payload is None else "x" * (payload - 2)  # in quotes, as JSON
-        stated["workload"] = Workload(_arrivals(jobs, enqueue), names=names, jobs=jobs, payload=text)
-        if register is None and "handlers" not in stated:
-            stated["handlers"] = {_NAME: Behaviour(length, busy=busy)}
-    values: dict[str, Any] = {"name": "contention", "poll": POLL, "seed": seed} | stated
-    return Scenario(**values)
-
-
-def _arrivals(jobs: int, enqueue: float | None) -> Arrivals:
-    """Let jobs come so many a second, or be there from the start."""
-    if enqueue is None:
-        return Bursts(jobs, every=None)
-    if isinstance(enqueue, bool) or not isinstance(enqueue, int | float) or not enqueue > 0:
-        raise ValueError(f"enqueue is {enqueue!r}: use how many jobs a second come, above 0, or math.inf")
-    return Every(max(1 / enqueue, _FASTEST), first=_FASTEST)
-
-
-def _registered(register: Register) -> tuple[str, ...]:
-    """Name what a function registers."""
-    with Queue("memory://") as queue:
-        register(queue)
-        names = queue.handlers
-    if not names:
-        raise ValueError(f"handlers is {register!r}, which registers none: @queue.handler('name') says what runs a job")
-    return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pandas as pd
 from qlab import contention_tables as tables
 from qlab import frames, plots, report
 from qlab.contend import Contention
+from qlab.contend.scans import ScanWait, in_words
 from qlab.contention_answer import answer, details
 from qlab.contention_limits import Class, classes_of, rows_of
 from qlab.driver import SURVIVED
@@ -75,7 +76,7 @@ def write(
     command: str,
     rate: float | None = None,
     peers: pd.DataFrame | None = None,
-    scans: pd.DataFrame | None = None,
+    scans: Sequence[ScanWait] = (),
 ) -> Path:
     """Write the page of a contention, whole or not at all.
 
@@ -86,7 +87,7 @@ def write(
         command: The command that makes it again.
         rate: How many jobs come in a second, if that is known: what is enough for them comes first.
         peers: What `frames.peers` gives, of other queues at the same work.
-        scans: One row a way to store a large scan, as `plots.scan_wait` draws it.
+        scans: What `qlab.contend.scans.scan_wait` gave: how long a dispatch waits while a large scan is stored.
 
     Returns:
         The page.
@@ -95,9 +96,20 @@ def write(
         ValueError: The file or folder is something else, or the rate is not above 0.
     """
     made = page(found, rate=rate, peers=peers, scans=scans)
-    if Path(out).suffix.lower() in (".html", ".htm"):
-        return report.write_page(made, out, command=command)
-    return report.write(made, out, command=command)
+    return (report.write_page if _is_page(out) else report.write)(made, out, command=command)
+
+
+def check(out: str | Path) -> None:
+    """Refuse a file or folder that a report must not replace, before anything is measured.
+
+    Raises:
+        ValueError: It is something else, or cannot be written.
+    """
+    (report.check_page if _is_page(out) else report.check_folder)(out)
+
+
+def _is_page(out: str | Path) -> bool:
+    return Path(out).suffix.lower() in (".html", ".htm")
 
 
 def page(
@@ -105,10 +117,10 @@ def page(
     *,
     rate: float | None = None,
     peers: pd.DataFrame | None = None,
-    scans: pd.DataFrame | None = None,
+    scans: Sequence[ScanWait] = (),
 ) -> Report:
     """Make the page, as `write` says."""
-    frame, said = frames.contention(found), answer(found, rate=rate)
+    frame, said = frames.contention(found), [*answer(found, rate=rate), *filter(None, [in_words(scans)])]
     done = frame[frame["jobs_per_second"] > 0]
     classes = classes_of(rows_of(done))
     return Report(
@@ -176,11 +188,12 @@ def _cost(found: Contention, frame: pd.DataFrame) -> Iterator[Section]:
         yield Section("What durability costs", [_COST], [table], [Picture("durability", about, drawn)])
 
 
-def _scans(found: Contention, scans: pd.DataFrame | None) -> Iterator[Section]:
-    if scans is not None and len(scans):
+def _scans(found: Contention, scans: Sequence[ScanWait]) -> Iterator[Section]:
+    if scans:
         about = "How long a dispatch waits while a large scan is stored, in one transaction and in chunks"
-        drawn = _stamped(found, scans["store"] if "store" in scans.columns else [], plots.scan_wait(scans))
-        yield Section("What waits for a large scan", [_SCANS], [(about, scans)], [Picture("scan", about, drawn)])
+        told = pd.DataFrame(scans)
+        drawn = _stamped(found, told["store"], plots.scan_wait(told))
+        yield Section("What waits for a large scan", [_SCANS], [(about, told)], [Picture("scan", about, drawn)])
 
 
 def _peers(found: Contention, peers: pd.DataFrame | None) -> Iterator[Section]:

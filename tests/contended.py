@@ -3,6 +3,7 @@
 import pandas as pd
 
 from qlab.contend import Contention
+from qlab.contend.scans import ScanWait
 from qlab.driver import LAST_MOMENTS, Durability
 from qlab.driver import SURVIVED as CLASSES
 from qlab.measured import Measured
@@ -71,14 +72,12 @@ RESERVES = pd.DataFrame(
     ],
     columns=["arm", "workers", "repeat", "reserve"],
 )
-SCANS = pd.DataFrame(
-    [
-        ("no scan", 2_000, 0, 0.5, 240, 0.0001, 0.0002, 0.003, "SQLite 3.40.1"),
-        ("one transaction", 2_000, 2_000, 0.9, 420, 0.41, 0.8, 0.86, "SQLite 3.40.1"),
-        ("chunks of 100", 2_000, 100, 1.1, 500, 0.004, 0.02, 0.041, "SQLite 3.40.1"),
-    ],
-    columns=["scan", "rows", "chunk", "scan_s", "dispatches", "p50_s", "p95_s", "max_s", "store"],
+WAITS = (
+    ScanWait("no scan", 0, 0, 0.0, 0.5, 240, 0.0001, 0.0002, 0.003, "SQLite 3.40.1"),
+    ScanWait("one transaction", 2_000, 2_000, 0.0, 0.9, 420, 0.41, 0.8, 0.86, "SQLite 3.40.1"),
+    ScanWait("chunks of 100", 2_000, 100, 0.0, 1.1, 500, 0.004, 0.02, 0.041, "SQLite 3.40.1"),
 )
+SCANS = pd.DataFrame(WAITS)
 PEERS = pd.DataFrame(
     [
         ("qlab", "SQLite", "sqlite", 1, 6_000.0, 5_500.0, 6_200.0, True),

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from qlab import Contention, Queue, drivers
 from qlab.cli import main
 from qlab.clock import monotonic, pause
+from qlab.contend import scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,6 +80,50 @@ def test_jobs_may_come_while_workers_work(folder: Path) -> None:
     assert json.loads((folder / "found.json").read_text())["arms"][0]["dispatch_max"] > 0
 
 
+def test_it_says_in_words_which_store_is_enough_and_writes_a_page(folder: Path) -> None:
+    told = run("--arm", "sqlite FULL", *SMALL, "--rate", "0.5", "--report", "page.html")
+    assert told.exit_code == 0, told.output
+    words = " ".join(told.stdout.split())
+    assert "At 0.5 jobs/s, to survive a power cut: SQLite is enough. sqlite FULL with 1 worker (" in words
+    assert "Nothing can be said of Redis where a power cut is to be survived: it was not run." in words
+    assert told.stdout.endswith(f"report: {folder / 'page.html'}\n")
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    again = "qlab contention --arm &#39;sqlite FULL&#39; --workers 1,2 --jobs 20 --repeats 1 --rate 0.5"
+    assert f"{again} --report page.html" in page
+    assert "At 0.5 jobs/s, to survive a power cut" in page
+
+
+def test_it_measures_what_waits_for_a_large_scan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = scans.scan_wait
+    monkeypatch.setattr(scans, "scan_wait", lambda **how: measure(rows=200, chunk=50, repeats=1, **how))
+    told = run("--arm", "sqlite", *SMALL, "--scans", "--report", "report")
+    assert told.exit_code == 0, told.output
+    assert "While a scan stores 200 rows" in " ".join(told.stdout.split())
+    assert (folder / "report" / "scan.png").is_file()
+
+
+def test_ctrl_c_during_a_scan_keeps_what_was_measured_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scans, "scan_wait", ended)
+    told = run("--arm", "sqlite", *SMALL, "--scans", "--save", "found.qlab")
+    assert (told.exit_code, told.stderr) == (130, "stopped; nothing was left behind\n")
+    assert "sqlite NORMAL" in told.stdout
+    assert len(Contention.load("found.qlab").runs) == 2
+
+
+def test_a_report_that_would_replace_something_else_is_refused_before_anything_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qlab.contend.contending.contention", lambda **_: pytest.fail("it ran"))
+    (folder / "notes.html").write_text("mine")
+    told = run("--report", "notes.html")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "--report" in told.stderr
+    assert "is no report" in " ".join(told.stderr.split())
+
+
 def test_it_uses_a_server_that_is_there_and_leaves_no_key(servers: Servers) -> None:
     url = servers["redis"].url
     with drivers.open(f"{url}?prefix=mine") as driver, Queue(driver, name="mine") as queue:
@@ -122,6 +167,7 @@ def test_it_runs_handlers_that_lie_in_the_working_folder(folder: Path) -> None:
         (["--enqueue", "0"], 1, "qlab: enqueue is 0.0: use how many jobs a second come"),
         (["--handlers", "__main__:f"], 1, "%%writefile shop.py"),
         (["--handlers", "json:loads", "--length", "1"], 2, "--length says how long the usual jobs take"),
+        (["--rate", "0"], 2, "--rate"),
         (["--save", "nowhere/found.qlab"], 2, "there is no folder"),
     ],
 )

@@ -12,8 +12,8 @@ from contended import (
     NONE,
     OFF,
     PEERS,
-    SCANS,
     SQLITE,
+    WAITS,
     WHOLE,
     arm,
     found,
@@ -227,7 +227,7 @@ def page(tmp_path_factory):
     far = arm("redis_zset everysec +1 ms", CLASSES[2], [800, 1_600, 3_200, 6_300], 0.0012, server_cpu=38e-6)
     whole = found(together(SQLITE, FULL, DELETE, EVERYSEC, ALWAYS, LIST, NONE, OFF, MEMORY, far), notes=notes)
     command = "qlab contention --report <page>"
-    written = contention_report.write(whole, file, command=command, rate=200, peers=PEERS, scans=SCANS)
+    written = contention_report.write(whole, file, command=command, rate=200, peers=PEERS, scans=WAITS)
     assert [entry.name for entry in file.parent.iterdir()] == [file.name]
     return written.read_text(encoding="utf-8")
 
@@ -247,6 +247,7 @@ def test_the_answer_comes_first_then_pictures_by_class_then_figures_and_how(page
         for text in (
             "At 200 jobs/s, to survive a power cut",
             "Of 2,400,000 jobs, no arm lost one",
+            "While a scan stores 2,000 rows",
             "Who is the faster, by workers",
             "Which is the faster",
             "What durability costs",
@@ -299,8 +300,13 @@ def test_a_page_of_nothing_says_so(tmp_path):
     assert "<b>" not in text
 
 
-def test_a_file_that_is_something_else_is_refused(tmp_path):
+def test_a_file_or_folder_that_is_something_else_is_refused(tmp_path):
     (tmp_path / "notes.html").write_text("mine")
+    for odd in (tmp_path, tmp_path / "notes.html"):
+        with pytest.raises(ValueError, match="is of no report|is no report"):
+            contention_report.check(odd)
+    contention_report.check(tmp_path / "page.html")
+    contention_report.check(tmp_path / "folder")
     with pytest.raises(ValueError, match="is no report"):
         contention_report.write(found(together(FULL)), tmp_path / "notes.html", command="")
 

@@ -2,17 +2,19 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from qlab.commands.store import STOPPED, example, print_lines, progress_bar, worker_counts
+from qlab.commands.store import STOPPED, again, example, print_lines, progress_bar, worker_counts
+from qlab.escape import printable
 
 if TYPE_CHECKING:
     from qlab.contend import Contention
+    from qlab.contend.scans import ScanWait
     from qlab.peers.rounds import Compared
 
 _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
@@ -22,6 +24,7 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
     epilog=example(
         "qlab contention --quick",
         "qlab contention --arm 'sqlite FULL' --arm 'redis_zset always'",
+        "qlab contention --rate 200 --report found.html",
         "qlab contention --length 0.005 --workers 1,4,16 --save found.qlab",
     )
 )
@@ -66,6 +69,19 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
     "--peers", is_flag=True, help="Then jobs that do nothing through qlab and other queues: pip install '.[peers]'."
 )
 @click.option("--quick", is_flag=True, help="1,000 jobs, four workers at the most, and each arm once.")
+@click.option("--scans", is_flag=True, help="Then how long a dispatch waits while a large scan is stored in SQLite.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="JOBS",
+    help="How many jobs you have in a second: says which store is enough for them.",
+)
+@click.option(
+    "--report",
+    "out",
+    type=click.Path(path_type=Path),
+    help="Write a page with pictures: a file that ends with .html, or a folder, for pictures and tables beside it.",
+)
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -78,34 +94,71 @@ _QUICK = {"workers": (1, 2, 4), "jobs": 1_000, "repeats": 1}
     help="Write the table as JSON into this file, all times in seconds.",
 )
 @click.pass_context
-def contention(ctx: click.Context, /, *, save: Path | None, file: Path | None, peers: bool, **options: Any) -> None:
+def contention(ctx: click.Context, /, *, scans: bool, peers: bool, rate: float | None, **options: Any) -> None:
     """Let real workers contend for the jobs of real stores.
 
     Workers are processes that begin together, each with its own connection, and work until nothing is left. Prints what
-    each store reached with how many of them, store by store that survive the same.
+    each store reached with how many of them, store by store that survive the same; and at last, in words, which store
+    is enough until when.
 
     With --peers, other queues and qlab then work jobs that do nothing, about a second each time, with their documented
     settings, each in processes of its own: 1 and 4, or as many as --workers says.
     """
     from qlab import contend
 
-    for each in (save, file):
-        if each is not None and not each.absolute().parent.is_dir():
-            raise click.UsageError(f"there is no folder {each.absolute().parent} for {each}")
+    kept = {name: options.pop(name) for name in ("save", "file", "out")}
+    _check_kept(**kept)
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # where the reader's handlers may lie
     with progress_bar() as progress:
         found = contend.contention(progress=progress, **_asked(ctx, options))
-    print_lines(_lines(found))
-    compared = _compared(ctx, options) if peers and not found.interrupted else None
-    if save is not None and found.runs:
-        print_lines([f"saved: {found.save(save)}"])
-    if file is not None and found.runs:
-        file.write_text(_json(found, compared), encoding="utf-8")
-        print_lines([f"written: {file}"])
-    if found.interrupted or (compared and compared.interrupted):
+    waits, stopped = _scan_waits() if scans and not found.interrupted else ((), found.interrupted)
+    print_lines(_lines(found, waits, rate))
+    compared = _compared(ctx, options) if peers and not stopped else None
+    if found.runs:
+        print_lines(_keep(again(ctx), found, waits, compared, rate, **kept))
+    if stopped or (compared and compared.interrupted):
         click.echo("stopped; nothing was left behind", err=True)
         ctx.exit(STOPPED)
+
+
+def _check_kept(save: Path | None, file: Path | None, out: Path | None) -> None:
+    """Refuse what cannot be written, before anything is measured."""
+    from qlab import contention_report
+
+    for each in (save, file):
+        if each is not None and not each.absolute().parent.is_dir():
+            raise click.UsageError(f"there is no folder {each.absolute().parent} for {each}")
+    if out is not None:
+        try:
+            contention_report.check(out)
+        except ValueError as error:
+            raise click.BadParameter(printable(str(error)), param_hint="--report") from error
+
+
+def _keep(
+    command: str,
+    found: "Contention",
+    waits: "Sequence[ScanWait]",
+    compared: "Compared | None",
+    rate: float | None,
+    *,
+    save: Path | None,
+    file: Path | None,
+    out: Path | None,
+) -> Iterator[str]:
+    """Write what was asked for, and tell where."""
+    from qlab import contention_report, frames
+
+    if save is not None:
+        yield f"saved: {found.save(save)}"
+    if file is not None:
+        file.write_text(_json(found, compared), encoding="utf-8")
+        yield f"written: {file}"
+    if out is not None:
+        peers = None if compared is None else frames.peers(compared)
+        page = contention_report.write(found, out, command=command, rate=rate, scans=waits, peers=peers)
+        yield f"report: {page}"
 
 
 def _asked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
@@ -145,12 +198,25 @@ def _compared(ctx: click.Context, options: dict[str, Any]) -> "Compared":
     return compared
 
 
+def _scan_waits() -> "tuple[Sequence[ScanWait], bool]":
+    """Measure what waits for a large scan; tell, too, whether somebody ended it before its end."""
+    from qlab.contend.scans import scan_wait
+
+    try:
+        with progress_bar() as progress:
+            return scan_wait(progress=lambda share: progress(share, "a large scan")), False
+    except KeyboardInterrupt:
+        return (), True
+
+
 def _is_default(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE
 
 
-def _lines(found: "Contention") -> Iterator[str]:
+def _lines(found: "Contention", waits: "Sequence[ScanWait]", rate: float | None) -> Iterator[str]:
     from qlab import terminal
+    from qlab.contend.scans import in_words
+    from qlab.contention_answer import answer
     from qlab.driver import SURVIVED
 
     rows = sorted(found.rows(), key=lambda row: -SURVIVED.index(row["survives"]))
@@ -165,8 +231,8 @@ def _lines(found: "Contention") -> Iterator[str]:
         heads = ["arm", "store", "worker killed", "store killed", "power cut"]
         yield from terminal.table(heads, [(name, *stores[name]) for name in dict.fromkeys(row["arm"] for row in rows)])
         yield ""
-    said = [*found.notes, *(f"Left out: {what}: {why}" for what, why in found.skipped.items())]
-    for each in [*said, "; ".join(f"{name} {value}" for name, value in found.machine.items())]:
+    machine = "; ".join(f"{name} {value}" for name, value in found.machine.items())
+    for each in filter(None, [*answer(found, rate=rate), in_words(waits), machine]):
         yield from (*terminal.paragraph(each), "")
 
 

@@ -22,7 +22,7 @@ def scan_wait(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Args:
         frame: One row a way to scan, as `pd.DataFrame` makes it of what the measuring of scans gives: `scan` (text),
             such as `one transaction`; `p50_s`, `p95_s`, `max_s` (s): within what half of the dispatches, 95 %, and all
-            were stored. With `scan_s` (s), how long the scan took stands there, too.
+            were stored, NaN where none fell due. With `scan_s` (s), how long the scan took stands there, too.
         ax: Where to draw; by default a picture of its own.
     """
     given.check(frame, "a frame as help(plots.scan_wait) tells", "scan", "p50_s", "p95_s", "max_s")
@@ -34,7 +34,7 @@ def scan_wait(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     for place, row in enumerate(frame.to_dict("records")):
         _draw_way(ax, place, {str(name): value for name, value in row.items()})
     ax.set(ylim=(len(frame) - 0.5, -0.75), ylabel="scan stored in")
-    ax.set_yticks(range(len(frame)), [drawable(str(scan), 24) for scan in frame["scan"]])
+    ax.set_yticks(range(len(frame)), [drawable(str(scan), 32) for scan in frame["scan"]])
     ax.tick_params(axis="y", length=0)
     drawing.add_key(
         ax, [Line2D([], [], ls="", label=f"{what} stored within", **_style(m)) for m, what in _MARKS.values()]
@@ -49,6 +49,8 @@ def _style(marker: str) -> dict[str, Any]:
 
 def _draw_way(ax: Axes, place: int, row: dict[str, Any]) -> None:
     waits = [row[name] for name in _MARKS]
+    if not np.isfinite(waits).any():
+        return
     ax.plot([np.nanmin(waits), np.nanmax(waits)], [place, place], color=COLOURS["sqlite"], lw=1.6, alpha=0.5, label="_")
     for wait, (marker, _) in zip(waits, _MARKS.values(), strict=True):
         ax.plot([wait], [place], ls="", label="_", **_style(marker))

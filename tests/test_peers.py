@@ -257,6 +257,15 @@ def test_each_ratio_is_of_qlab_on_a_store_that_is_as_durable(monkeypatch: pytest
     assert huey == [("peers_sqlite", 5, "at least 1.4"), ("peers_redis", 3, "at least 2")]
 
 
+@pytest.mark.parametrize("wrong", [{"lost": 1}, {"duplicated": 1}], ids=str)
+def test_no_ratio_is_made_of_jobs_that_qlab_lost_or_did_twice(
+    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int]
+) -> None:
+    monkeypatch.setattr(measuring, "measure_once", lambda peer, n, _: round_of(peer, n, **wrong))
+    with pytest.raises(QlabError, match=r"qlab SQLite .* with . processes: . jobs were lost and . done twice, of 20"):
+        bench(["peers_sqlite"], runs=1)
+
+
 def test_what_the_ratios_are_of_is_measured() -> None:
     for each in bench(["peers_sqlite"], jobs=100, runs=1).measured:
         assert each.skipped or 0 < each.runs[0] < float("inf"), each

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from qlab.benchmarks.figures import Benchmark, Figure, Values
+from qlab.errors import QlabError
 from qlab.peers.measuring import WORKERS, measure, reasons
+from qlab.peers.rounds import Compared
 from qlab.peers.table import PEERS, Peer
 
 _SECONDS = 3e-6  # each measurement takes for each job that is asked for, about
@@ -46,6 +48,7 @@ def _measuring(peers: Sequence[Peer]) -> Callable[[int, int], Values]:
         compared = measure(names, repeats=1, seconds=jobs * _SECONDS, seed=run)
         if compared.interrupted:
             raise KeyboardInterrupt
+        _check(compared)
         rates = {(each.peer.name, each.workers): each.jobs_per_second for each in compared.rounds}
         return {
             _figure(peer, workers): rates[_against(peer), workers] / rates[peer.name, workers]
@@ -55,6 +58,14 @@ def _measuring(peers: Sequence[Peer]) -> Callable[[int, int], Values]:
         }
 
     return run
+
+
+def _check(compared: Compared) -> None:
+    """Hold qlab to what it promises: a rate of jobs of which some were lost or done twice is none."""
+    for each in compared.rounds:
+        if each.peer.package == "qlab" and (each.lost or each.duplicated):
+            told = f"{each.lost} jobs were lost and {each.duplicated} done twice"
+            raise QlabError(f"{each.peer.name} with {each.workers} processes: {told}, of {each.jobs}")
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (_benchmark("SQLite"), _benchmark("Redis"))

@@ -173,10 +173,14 @@ def _class(found: Contention, frame: pd.DataFrame, arms: Class) -> Section:
 
 def _crossed(found: Contention, frame: pd.DataFrame) -> Iterator[Section]:
     drivers = set(frame["driver"].astype(str))
-    if "sqlite" in drivers and drivers & {"redis_zset", "redis_list"}:
-        about = "Redis' jobs a second by SQLite's, where both survive the same: above 1 Redis is the faster"
-        drawn = _stamped(found, frame["server"], plots.crossover(frame))
-        yield Section("Which is the faster", [_CROSSED], [], [Picture("crossover", about, drawn)])
+    if "sqlite" not in drivers or not drivers & {"redis_zset", "redis_list"}:
+        return
+    about = "Redis' jobs a second by SQLite's, where both survive the same: above 1 Redis is the faster"
+    pictures = [Picture("crossover", about, _stamped(found, frame["server"], plots.crossover(frame)))]
+    if any(round_trip_of(str(arm)) for arm in frame["arm"]):
+        drawn = _stamped(found, frame["server"], plots.crossover(frame, by="round_trip"))
+        pictures.append(Picture("round-trip", "The same, by the round trip on the way to Redis", drawn))
+    yield Section("Which is the faster", [_CROSSED], [], pictures)
 
 
 def _cost(found: Contention, frame: pd.DataFrame) -> Iterator[Section]:

@@ -236,7 +236,7 @@ def test_the_page_is_one_file_that_loads_nothing(page):
     told = Page(page)
     assert told.links == []
     assert all(load.startswith("data:image/png;base64,") for load in told.loads)
-    assert len(told.loads) == len(set(told.loads)) == 4 * 3 + 4
+    assert len(told.loads) == len(set(told.loads)) == 4 * 3 + 5
     assert all(about.strip() for about in told.about)
 
 

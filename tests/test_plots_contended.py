@@ -268,11 +268,40 @@ def test_it_may_be_against_the_length_of_a_job_or_a_round_trip_each_number_of_wo
     assert plots.crossover(several, by="workers").get_xlabel() == "workers"
 
 
+def test_a_round_trip_is_told_by_the_name_of_an_arm_and_sqlite_has_none():
+    def far(milliseconds):
+        rates = EVERYSEC["jobs_per_second"] / (1 + milliseconds)
+        return EVERYSEC.assign(arm=f"redis_zset everysec +{milliseconds} ms", jobs_per_second=rates)
+
+    told = pd.concat([together(SQLITE, EVERYSEC, far(0.5), far(2)), LIST])
+    ax = drawn(plots.crossover(told[told["workers"].isin([1, 8])], by="round_trip"))
+    assert labels(ax.xaxis) == ["0 s", "500 µs", "2 ms"]
+    found = measured(ax)
+    assert list(found) == [
+        "redis_zset everysec / sqlite NORMAL, 1 worker",
+        "redis_zset everysec / sqlite NORMAL, 8 workers",
+    ]
+    ratio = 8_400 / 31_000
+    (one, _) = found.values()
+    assert one == [(0, pytest.approx(ratio)), (0.0005, pytest.approx(ratio / 1.5)), (0.002, pytest.approx(ratio / 3))]
+
+
+def test_a_round_trip_is_compared_with_none_over_tcp_where_that_was_run():
+    tcp = EVERYSEC.assign(arm="redis_zset everysec tcp", jobs_per_second=6_200.0)
+    far = EVERYSEC.assign(arm="redis_zset everysec +1 ms", jobs_per_second=900.0)
+    told = together(SQLITE, EVERYSEC, tcp, far)
+    (line,) = measured(plots.crossover(told[told["workers"] == 1], by="round_trip")).values()
+    assert line == [(0, pytest.approx(0.2)), (0.001, pytest.approx(900 / 31_000))]
+
+
 def test_an_axis_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match="by is 'payload': use one of workers, length, round_trip"):
         plots.crossover(WHOLE, by="payload")
     with pytest.raises(ValueError, match=r"has no column 'length'.*frame\.assign\(length=0\.001\)"):
         plots.crossover(WHOLE, by="length")
+    with pytest.raises(ValueError, match="has no column 'round_trip'"):
+        plots.crossover(WHOLE, by="round_trip")
+    plots.crossover(WHOLE[:0], by="round_trip")
 
 
 # -- what durability costs --

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from qlab import drawing
+from qlab.frames.predictions import round_trip_of
 from qlab.plots import arms, given
 from qlab.show import rounded
 
@@ -57,7 +58,7 @@ def crossover(frame: pd.DataFrame, *, by: str | None = None, ax: Axes | None = N
         frame: What `frames.contention` gives, of all classes. Frames of several experiments can be put together with
             columns `length` (s, of a job) or `round_trip` (s, added on the way to the server).
         by: What the x axis is: `workers`, `length` or `round_trip`; by default the last of these of which the frame has
-            several values.
+            several values. Round trips are also told by the names of arms, such as `redis_zset always +1 ms`.
         ax: Where to draw; by default a picture of its own.
 
     Raises:
@@ -65,6 +66,8 @@ def crossover(frame: pd.DataFrame, *, by: str | None = None, ax: Axes | None = N
     """
     given.check(frame, arms.MADE_BY, "arm", "driver", "survives", "workers", "jobs_per_second")
     ax = drawing.new_axes(9.0, 4.0) if ax is None else ax
+    if by == "round_trip" and by not in frame and any(round_trip_of(str(arm)) for arm in frame.get("arm", ())):
+        frame = by_round_trip(frame)
     by = _axis(frame, by)
     found = list(duels(frame, by))
     if not found:
@@ -96,6 +99,24 @@ def _duel(arm: str, survives: str, by: str, both: pd.DataFrame, workers: Any = N
     high = both["high"] / both["low_sqlite"] if ranged else ours / theirs
     against = " or ".join(dict.fromkeys(both["arm_sqlite"]))
     return Duel(arm, against, survives, [*both[by]], [*(ours / theirs)], [*low], [*high], workers)
+
+
+def by_round_trip(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put arms that differ in a round trip under one name, with the time of it in a column, in seconds.
+
+    An arm without one stands at 0, rather over TCP, as the others are; SQLite, which has none, at each of the times.
+    """
+    told = arms.as_text(frame)
+    told = told.assign(round_trip=told["arm"].map(round_trip_of))
+    far = told[told["round_trip"] > 0]
+    names = {arm.rsplit(" +", 1)[0] for arm in far["arm"]}
+    over_tcp = {name for name in names if f"{name} tcp" in set(told["arm"])}
+    start = {f"{name} tcp" if name in over_tcp else name: name for name in names}
+    near = told[told["arm"].isin(list(start))].assign(arm=lambda rows: rows["arm"].map(start))
+    away = far.assign(arm=far["arm"].str.rsplit(" +", n=1).str[0])
+    sqlite = told[told["driver"] == "sqlite"]
+    times = sorted({*near["round_trip"], *away["round_trip"]})
+    return pd.concat([*(sqlite.assign(round_trip=time) for time in times), near, away], ignore_index=True)
 
 
 def _axis(frame: pd.DataFrame, by: str | None) -> str:

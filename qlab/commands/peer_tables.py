@@ -33,12 +33,12 @@ def _shown(row: dict[str, Any]) -> dict[str, object]:
         "queue": f"{row['peer']} {row['version']}",
         "store": row["store"],
         "workers": row["workers"],
-        "jobs/s": f"{row['jobs_per_second']:,.0f}",
-        "from to": f"{row['low']:,.0f} to {row['high']:,.0f}",
-        "stored/s": f"{row['enqueue_per_second']:,.0f}",
+        "jobs/s": round(row["jobs_per_second"]),
+        "range": f"{row['low']:,.0f} to {row['high']:,.0f}",
+        "stored/s": round(row["enqueue_per_second"]),
         "CPU µs/job": round(row["worker_cpu"] * 1e6),
         "lost": row["lost"],
-        "done twice": row["duplicated"],
+        "duplicated": row["duplicated"],
     }
 
 

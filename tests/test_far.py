@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 from conftest import QUEUE, program
-from networks import HERE, NOBODY, TwoMachines, two_machines
+from networks import HERE, NOBODY, THERE, TwoMachines, two_machines
 from working import ROOT, Shop
 
 from qlab import Queue
@@ -66,7 +66,7 @@ def from_there(shop: Shop) -> str:
 
 
 def test_one_command_line_on_another_machine_is_enough_and_what_it_dies_with_is_recovered_on_the_first(
-    shop: Shop, queue: Queue, machines: TwoMachines
+    shop: Shop, queue: Queue, machines: TwoMachines, server: EmbeddedServer
 ) -> None:
     """The module's own address is a socket of the first machine; the second is told another."""
     queue.dispatch("quick", 1)
@@ -75,6 +75,8 @@ def test_one_command_line_on_another_machine_is_enough_and_what_it_dies_with_is_
         there.until(f"working=shop:queue at=redis://{HERE} workers=1")
         there.until("outcome=completed job=1 ")
         (begun,) = there.until("begun ")
+        with redis.Redis(unix_socket_path=server.socket) as client:  # files are the same on both, sockets among them
+            assert any(each["addr"].startswith(f"{THERE}:") for each in client.client_list())
         there.signal(signal.SIGKILL)
         os.kill(int(begun.split()[1]), signal.SIGKILL)
     with shop.work("--poll", "0.05", within=machines.here) as here:

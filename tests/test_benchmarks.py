@@ -15,7 +15,7 @@ from qlab.driver import Counts
 from qlab.peers import raw_memory, simulators
 from qlab.theory import waiting
 
-APART = ("peers", "redis")  # those that begin so have test files of their own
+APART = ("peers", "redis", "shards")  # those that begin so have test files of their own
 NAMES = [each.name for each in benchmarks.BENCHMARKS if not each.name.startswith(APART)]
 FIGURES = [(each.name, figure.name) for each in benchmarks.BENCHMARKS if each.name in NAMES for figure in each.figures]
 

@@ -34,7 +34,7 @@ def test_the_example_runs_and_prints_what_its_comments_say(
         names[name].close()  # type: ignore[attr-defined]
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)  # (.*)", README)
-    assert len(printed) == len(promised) == 5
+    assert len(printed) == len(promised) == 6
     for line, promise in zip(printed, promised, strict=True):
         assert re.fullmatch(re.escape(promise).replace("…", ".*"), line)
     assert (tmp_path / "timeline.png").stat().st_size > 1_000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qlab import __version__
-from qlab.benchmarks import backlogs, loops, peers, redis, simulating
+from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.show import table_html
 
@@ -28,6 +28,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     *redis.BENCHMARKS,
     *backlogs.BENCHMARKS,
     *peers.BENCHMARKS,
+    *shards.BENCHMARKS,
 )
 """What `qlab bench` measures."""
 

@@ -189,7 +189,7 @@ def test_a_scenario_says_how_handlers_behave(mode: Any) -> None:
         "busy": Behaviour(0.01, busy=True),
         "lost": Behaviour(fails=None, error="no such order"),
     }
-    scenario = Scenario("mixed", arrivals, behaviours, policy=replace(SOON, retry_after=60.0), poll=0.01)
+    scenario = Scenario("mixed", arrivals, behaviours, policy=Policy(backoff=(0.2,)), poll=0.01)
     (run,) = contention("sqlite", scenario, workers=2, mode=mode, repeats=1).runs
     jobs = frames.jobs(run.trace).set_index("name")
     assert dict(jobs["attempts"]) == {"poor": 2, "late": 1, "busy": 1, "lost": 3}

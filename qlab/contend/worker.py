@@ -135,13 +135,18 @@ class Place:
     def worked(self, cpu: float) -> Worked:
         """Tell what it did."""
         timed = self._timed
-        calls = timed.reserves, timed.completes, timed.waits
-        return Worked(self._queue.trace, *calls, timed.done, timed.last_done, timed.lock_errors, cpu)
+        reserves, completes, waits = map(_microseconds, (timed.reserves, timed.completes, timed.waits))
+        trace, done, last = self._queue.trace, timed.done, timed.last_done
+        return Worked(trace, reserves, completes, waits, done, last, timed.lock_errors, cpu)
 
     def close(self) -> None:
         """Give up the connection, where it is its own."""
         if not self._shared:
             self._queue.close()
+
+
+def _microseconds(seconds: "array[float]") -> "array[int]":
+    return array("q", (round(each * 1_000_000) for each in seconds))
 
 
 def _hear(_outcome: object) -> None:

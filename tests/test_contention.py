@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -605,6 +606,36 @@ def test_jobs_that_vanished_or_were_done_twice_are_counted() -> None:
     counted = tally(Trace(sorted(events, key=lambda event: event.at)), left=[4, 6, 7])
     assert counted.lost == 2  # 5 and 8
     assert counted.duplicated == 3  # 2 was completed twice, 4 given out twice, 6 is still there
+
+
+def test_a_worker_goes_on_when_its_store_is_away_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = itertools.count(1)
+    usual = MemoryDriver.complete_and_reserve
+
+    def now_and_then(self: MemoryDriver, *args: Any, **how: Any) -> Any:
+        if next(answers) % 3 == 0:
+            raise DriverUnavailable("locked for long")
+        return usual(self, *args, **how)
+
+    monkeypatch.setattr(MemoryDriver, "complete_and_reserve", now_and_then)
+    (run,) = contention("memory", workers=2, mode="thread", jobs=30, repeats=1).runs
+    assert measured(run).lock_errors >= 10
+    assert (sum(measured(run).per_worker), measured(run).lost, measured(run).duplicated) == (30, 0, 0)
+
+
+def test_a_store_that_stays_away_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count(1)
+
+    def away(self: MemoryDriver, *args: Any, **how: Any) -> Any:
+        if next(calls) > 1:  # it was there while workers got ready
+            raise DriverUnavailable("it is gone")
+        return []
+
+    monkeypatch.setattr("qlab.contend.worker._PATIENCE", 0.1)
+    monkeypatch.setattr(MemoryDriver, "reserve", away)
+    with pytest.raises(QlabError, match="worker 1 ended by itself: DriverUnavailable: it is gone"):
+        contention("memory", workers=1, mode="thread", jobs=30, repeats=1)
+    assert next(calls) > 3
 
 
 def test_what_went_wrong_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

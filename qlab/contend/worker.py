@@ -26,7 +26,7 @@ from qlab.trace import Trace
 LAST = "last"
 """What a worker process is told once no more jobs will come."""
 
-_PATIENCE = 30.0  # seconds
+_PATIENCE = 60.0  # seconds; a lock alone may be waited for half as long
 _CALLS = ("reserves", "completes", "waits")
 
 
@@ -118,16 +118,18 @@ class Place:
             epoch: When all began, in seconds of the clock.
         """
         self._timed.began = epoch
-        answered = monotonic()
+        away: tuple[int, float] | None = None  # how many jobs were done, and when it was, as the store did not answer
         with self._queue.unlogged():
             while not self.left.is_set():
                 try:
                     self._queue.work(_hear, worker=self._name, stopping=self.left.is_set)
                     if self.over.is_set() and self._queue.counts().depth == 0:
                         return
-                    answered = monotonic()
+                    away = None
                 except DriverUnavailable:
-                    if monotonic() > answered + _PATIENCE:
+                    if away is None or away[0] != self._timed.done:
+                        away = self._timed.done, monotonic()
+                    elif monotonic() > away[1] + _PATIENCE:
                         raise
                 seconds, jitter = self._poll
                 self.left.wait(seconds * random.uniform(1 - jitter, 1 + jitter))

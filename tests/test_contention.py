@@ -520,6 +520,13 @@ def test_it_shows_itself_in_short_and_as_a_table(found: Contention) -> None:
     assert qlab.Contention is Contention
 
 
+def test_its_rows_have_the_same_columns_and_stand_in_the_order_of_the_arms(found: Contention) -> None:
+    rows = found.rows()
+    assert [(row["arm"], row["workers"]) for row in rows] == [(arm, workers) for arm in ARMS for workers in (1, 2)]
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+    assert all(row["slowest"] <= row["jobs/s"] <= row["fastest"] for row in rows)
+
+
 def test_it_is_saved_and_loaded_as_it_was(found: Contention, tmp_path: Path) -> None:
     file = found.save(tmp_path / "found.qlab")
     assert Contention.load(file) == found

@@ -132,11 +132,12 @@ def _row(arm: str, workers: int, runs: list[Run]) -> dict[str, Any]:
         "arm": arm,
         "workers": workers,
         "jobs/s": round(median(rates)),
-        "range": f"{min(rates):,.0f} to {max(rates):,.0f}",
-        "worst reserve, ms": round(worst / 1_000, 1),
-        "fewest/most": round(median(fair), 2) if fair else "–",
+        "slowest": round(min(rates)),
+        "fastest": round(max(rates)),
+        "worst reserve (ms)": round(worst / 1_000, 1),
+        "fewest / most": round(median(fair), 2) if fair else "–",
         "lost": sum(each.lost for each in measured),
-        "duplicated": sum(each.duplicated for each in measured),
+        "done twice": sum(each.duplicated for each in measured),
         "survives": runs[0].durability.survives,
     }
 

@@ -15,8 +15,9 @@ import pytest
 
 from qlab import Queue
 from qlab.clock import monotonic
+from qlab.contend import scan_wait
 from qlab.contend.scan_parts import TABLE, Pace, scan
-from qlab.contend.scans import ScanWait, in_words, scan_wait
+from qlab.contend.scans import ScanWait, in_words
 from qlab.systems.parts import AppDatabase
 
 if TYPE_CHECKING:

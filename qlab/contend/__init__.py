@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qlab.contend.contending import contention
     from qlab.contend.found import Contention
+    from qlab.contend.scans import scan_wait
 
-__all__ = ["Contention", "contention"]
+__all__ = ["Contention", "contention", "scan_wait"]
 
-_HOMES = {"Contention": "found", "contention": "contending"}
+_HOMES = {"Contention": "found", "contention": "contending", "scan_wait": "scans"}
 
 
 def __getattr__(name: str) -> Any:

@@ -202,14 +202,17 @@ def _scans(found: Contention, scans: Sequence[ScanWait]) -> Iterator[Section]:
 
 def _peers(found: Contention, peers: pd.DataFrame | None) -> Iterator[Section]:
     if peers is not None and len(peers):
-        pictures = []
+        pictures, rates = [], []
         for nth, survives in reversed([*enumerate(SURVIVED)]):
             mine = peers[peers["survives"].astype(str) == survives]
             if len(mine):
                 about = f"Jobs a second of qlab and other queues, on stores that survive {survives}"
-                servers: Iterable[str] = mine["server"] if "server" in mine.columns else ()
-                pictures.append(Picture(f"peers-{nth}", about, _stamped(found, servers, plots.peers_bars(mine))))
-        yield Section("Other queues", [_PEERS], [("Other queues; rates in jobs a second", peers)], pictures)
+                drawn = _stamped(found, mine["server"], plots.peers_bars(mine))
+                pictures.append(Picture(f"peers-{nth}", about, drawn))
+                rates.append((about, tables.other_queues(mine)))
+        yield Section("Other queues", [_PEERS], [], pictures)
+        promises = ("What each queue promises, whatever its store survives", tables.promises(peers))
+        yield Section("Other queues in figures", [], [promises, *rates])
 
 
 def _foretold(frame: pd.DataFrame) -> Iterator[Section]:

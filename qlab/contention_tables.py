@@ -57,6 +57,28 @@ def foretold(frame: pd.DataFrame, models: Sequence[Prediction]) -> pd.DataFrame:
     return pd.DataFrame([_model(frame, model) for model in models])
 
 
+def other_queues(peers: pd.DataFrame) -> pd.DataFrame:
+    """Tell how fast qlab and its peers were: rates in jobs a second."""
+    columns = {
+        "queue": "peer", "version": "version", "store": "store", "workers": "workers",
+        "jobs/s": "jobs_per_second", "slowest": "low", "fastest": "high", "stored/s": "enqueue_per_second",
+        "runs": "runs", "jobs of a run": "jobs", "lost": "lost", "done twice": "duplicated",
+    }  # fmt: skip
+    told = pd.DataFrame({title: peers[name] for title, name in columns.items()})
+    told.insert(8, "worker (µs a job)", 1e6 * peers["worker_cpu"])
+    return told
+
+
+def promises(peers: pd.DataFrame) -> pd.DataFrame:
+    """Tell what each queue promises, and where that stands."""
+    each = peers.drop_duplicates("peer")
+    columns = {"queue": "peer", "a killed worker loses": "loses", "tries again": "retries", "delays": "delays"}
+    told = pd.DataFrame({title: each[name] for title, name in columns.items()})
+    told["several processes"] = ["yes" if safe else "no: two may take one job" for safe in each["together"]]
+    told["where that stands"] = each["source"]
+    return told
+
+
 def _model(frame: pd.DataFrame, model: Prediction) -> dict[str, Any]:
     mine = frame[(frame["arm"].astype(str) == model.arm) & (frame["workers"] > 1)]
     told: dict[str, Any] = {"arm": model.arm, "survives": model.survives}

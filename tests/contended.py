@@ -89,6 +89,22 @@ PEERS = pd.DataFrame(
     ],
     columns=["peer", "store", "driver", "workers", "jobs_per_second", "low", "high", "acknowledges"],
 ).assign(survives=CLASSES[3])
+ALL_OF_PEERS = PEERS.assign(
+    version="1.2",
+    server="SQLite 3.40.1, WAL, synchronous=FULL",
+    runs=3,
+    jobs=900,
+    enqueue_per_second=700.0,
+    worker_cpu=0.000_2,
+    lost=0,
+    duplicated=[0, 0, 0, 0, 0, 7],
+    retries="by hand",
+    delays="no",
+    loses="the run",
+    together=PEERS["peer"] != "persist-queue",
+    source="its source",
+)
+"""The same with every column that `frames.peers` has."""
 
 
 # -- the same as runs --

@@ -2,6 +2,7 @@
 
 import pytest
 from contended import (
+    ALL_OF_PEERS,
     ALWAYS,
     CLASSES,
     DELETE,
@@ -11,7 +12,6 @@ from contended import (
     MEMORY,
     NONE,
     OFF,
-    PEERS,
     SQLITE,
     WAITS,
     WHOLE,
@@ -227,7 +227,7 @@ def page(tmp_path_factory):
     far = arm("redis_zset everysec +1 ms", CLASSES[2], [800, 1_600, 3_200, 6_300], 0.0012, server_cpu=38e-6)
     whole = found(together(SQLITE, FULL, DELETE, EVERYSEC, ALWAYS, LIST, NONE, OFF, MEMORY, far), notes=notes)
     command = "qlab contention --report <page>"
-    written = contention_report.write(whole, file, command=command, rate=200, peers=PEERS, scans=WAITS)
+    written = contention_report.write(whole, file, command=command, rate=200, peers=ALL_OF_PEERS, scans=WAITS)
     assert [entry.name for entry in file.parent.iterdir()] == [file.name]
     return written.read_text(encoding="utf-8")
 

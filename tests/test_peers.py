@@ -13,6 +13,7 @@ import dying_peer
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from pages import Page
 
 from qlab import frames
 from qlab.benchmarks import measure as bench
@@ -311,6 +312,19 @@ def test_the_command_takes_what_was_said_of_workers_and_repeats(monkeypatch: pyt
     assert sorted((workers, jobs) for name, workers, jobs in asked if name == FULL.name) == [
         (workers, FULL.pace) for workers in (1, 1, 3, 3)
     ]
+
+
+def test_the_page_has_a_picture_of_other_queues_for_each_class_and_what_each_promises(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    noted(monkeypatch)
+    done = command("--peers", "--quick", "--workers", "1", "--report", str(tmp_path / "report"))
+    assert done.exit_code == 0, done.output
+    assert {"peers-2.png", "peers-3.png", "peers.csv"} <= {each.name for each in (tmp_path / "report").iterdir()}
+    words = Page((tmp_path / "report" / "index.html").read_text(encoding="utf-8")).words
+    assert "What each queue promises" in words
+    for peer in PEERS:
+        assert peer.missing() or all(each in words for each in (peer.loses, peer.source, peer.version)), peer.name
 
 
 def test_a_ctrl_c_among_other_queues_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

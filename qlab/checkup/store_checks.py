@@ -88,6 +88,8 @@ def _redis(driver: "RedisStore", queue: Queue) -> Iterator[Finding]:
             f"this server is a replica of {told.get('master_host')}:{told.get('master_port')}: it takes no jobs",
             "use the address of the primary",
         )
+    elif "+sentinel://" in driver.url:
+        yield _replicas(int(told.get("connected_slaves", 0)))
     if isinstance(queue.clock, SystemClock) and "server_time_usec" in told:
         yield _skew(int(told["server_time_usec"]) / 1e6 - asked_at - took / 2, took)
 
@@ -138,6 +140,14 @@ def _memory(told: dict[str, Any]) -> Iterator[Finding]:
             f"{used:,} of {limit:,} bytes are used: when it is full, no job can be dispatched",
             "raise its maxmemory, or work the jobs off",
         )
+
+
+def _replicas(count: int) -> Finding:
+    """Judge how many replicas a server has that sentinels are to replace by one."""
+    if count:
+        return fine("replicas", f"{count} {'copies' if count == 1 else 'copy'} this server, of which one takes over")
+    way_out = "start one, or look into its log why it does not copy"
+    return wrong("replicas", "none copies this server: when it is gone nobody can take over", way_out)
 
 
 def _skew(ahead: float, took: float) -> Finding:

@@ -36,8 +36,8 @@ class RedisStore(StagedFailures):
     """A store on a server that speaks Redis's protocol, or on a cluster: tested with Redis 7.0 and 8.2, and Valkey 9.1.
 
     Args:
-        client: A client, of any node of a cluster; the driver makes connections of its own like the client's, which
-            never resend by themselves.
+        client: A client, of any node of a cluster, or of a service that sentinels watch over; the driver makes
+            connections of its own like the client's, which never resend by themselves.
         failed_jobs: The table for failed jobs, as `sqlite:///path`.
         prefix: What every key starts with; with `APP_ENV=production` it must be given.
         url: The address that opens the same store again.

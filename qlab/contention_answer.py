@@ -85,7 +85,8 @@ def _both(sqlite: Limit, redis: Limit) -> str:
         least = min(sqlite, redis, key=lambda each: each.rate)
         return f"SQLite or Redis until {_until(least)}; their runs overlap"
     if redis.rate > sqlite.rate:
-        return f"SQLite until {_until(sqlite)}; from there Redis until {_until(redis)}"
+        then = "Redis" if sqlite.rising else "from there Redis"
+        return f"SQLite until {_until(sqlite)}; {then} until {_until(redis)}"
     return f"SQLite until {_until(sqlite)}; Redis reaches no further here ({_about(redis.enough)})"
 
 

@@ -15,7 +15,7 @@ from qlab.contend.scans import ScanWait, in_words
 from qlab.contention_answer import answer, details
 from qlab.contention_limits import Class, classes_of, rows_of
 from qlab.driver import SURVIVED
-from qlab.frames.predictions import predictions, round_trip_of
+from qlab.frames.predictions import round_trip_of
 from qlab.report import Picture, Report, Section
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _READ = (
     "Absolute figures are this machine's on this occasion; ratios of one run hold better. Workers and server share "
     "its processors, and a local socket flatters a server: elsewhere each job has a round trip more."
 )
-_UNTOLD = ("load", "pandas", "matplotlib")  # what no picture depends on
+_UNTOLD = ("load", "queue-lab", "SQLite", "pandas", "matplotlib")  # what no picture depends on, or its store tells
 
 
 def write(
@@ -122,19 +122,20 @@ def page(
     """Make the page, as `write` says."""
     frame, said = frames.contention(found), [*answer(found, rate=rate), *filter(None, [in_words(scans)])]
     done = frame[frame["jobs_per_second"] > 0]
-    classes = classes_of(rows_of(done))
+    classes, calls = classes_of(rows_of(done)), frames.reserves(found)
+    parts = [(each.survives, done[done["survives"].astype(str) == each.survives]) for each in classes]
     return Report(
         title="SQLite or Redis: which is enough until when",
         subtitle=_subtitle(frame),
         answer=said,
         sections=[
-            *(_class(found, done, each) for each in classes),
+            *(_class(found, mine, calls, each) for each, (_, mine) in zip(classes, parts, strict=True)),
             *_crossed(found, done),
             *_cost(found, done),
             *_scans(found, scans),
             *_peers(found, peers),
-            *_foretold(done),
-            _figures(done, classes),
+            *_foretold(parts),
+            _figures(parts),
             Section("How it was measured", [_HOW, _ALIKE, _READ, *found.notes]),
         ],
         machine=_machine(found, frame),
@@ -148,10 +149,9 @@ def _subtitle(frame: pd.DataFrame) -> str:
     return f"{arms}; workers: {workers}" if len(frame) else "nothing was run to its end"
 
 
-def _class(found: Contention, frame: pd.DataFrame, arms: Class) -> Section:
+def _class(found: Contention, mine: pd.DataFrame, calls: pd.DataFrame, arms: Class) -> Section:
     """Draw the arms that survive the same."""
-    mine, nth = frame[frame["survives"].astype(str) == arms.survives], SURVIVED.index(arms.survives)
-    calls = frames.reserves(found)
+    nth = SURVIVED.index(arms.survives)
     calls = calls[calls["arm"].astype(str).isin({*mine["arm"].astype(str)})].assign(survives=arms.survives)
     drawn = {
         "throughput": ("Jobs a second, and dashed what 1 worker's run foretells", plots.throughput_by_workers(mine)),
@@ -215,26 +215,24 @@ def _peers(found: Contention, peers: pd.DataFrame | None) -> Iterator[Section]:
         yield Section("Other queues in figures", [], [promises, *rates])
 
 
-def _foretold(frame: pd.DataFrame) -> Iterator[Section]:
-    if models := predictions(frame):
-        table = (
-            "The model of each arm; by workers, what was measured by what it foretells",
-            tables.foretold(frame, models),
-        )
-        yield Section("What one worker foretells", [_MODEL], [table])
+def _foretold(parts: Iterable[tuple[str, pd.DataFrame]]) -> Iterator[Section]:
+    told = [
+        (f"The model of each arm; by workers, measured by foretold; all survive {survives}", tables.foretold(mine))
+        for survives, mine in parts
+    ]
+    if there := [each for each in told if len(each[1])]:
+        yield Section("What one worker foretells", [_MODEL], there)
 
 
-def _figures(frame: pd.DataFrame, classes: Iterable[Class]) -> Section:
-    """Tell everything in tables, each of arms that survive the same."""
+def _figures(parts: Iterable[tuple[str, pd.DataFrame]]) -> Section:
     told = []
-    for each in classes:
-        mine = frame[frame["survives"].astype(str) == each.survives]
+    for survives, mine in parts:
         for about, table in (
             ("How fast", tables.speed(mine)),
             ("How evenly, and what it took", tables.evenness(mine)),
             ("How much was run; lost and done twice are of all runs", tables.soundness(mine)),
         ):
-            told.append((f"{about}; all survive {each.survives}", table))
+            told.append((f"{about}; all survive {survives}", table))
     return Section("The figures", [], told)
 
 
@@ -255,6 +253,8 @@ def _work(found: Contention) -> dict[str, str]:
     run = found.runs[0]
     told = [
         f"{name} takes {behaviour.seconds * 1_000:g} ms{' of the processor' if behaviour.busy else ''}"
+        if behaviour.seconds
+        else f"{name} does nothing"
         for name, behaviour in run.scenario.handlers.items()
     ]
     mode = run.measured.mode if run.measured is not None else ""

@@ -1,11 +1,10 @@
 """The tables of a contention's page."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from qlab.frames.predictions import Prediction
+from qlab.frames.predictions import Prediction, predictions
 
 _CALLS = tuple(f"{call}_{part}" for call in ("wait", "reserve", "complete") for part in ("p50", "p95", "p99", "max"))
 _LOSES = {
@@ -29,9 +28,9 @@ def evenness(frame: pd.DataFrame) -> pd.DataFrame:
             **_who(frame),
             "fewest / most": frame["fewest_most"],
             "Jain": frame["jain"],
-            "calls that waited for the lock": frame["locked"],
-            "gave it up": frame["lock_errors"],
-            "waited (s)": frame["locked_s"],
+            "lock waits": frame["locked"],
+            "lock errors": frame["lock_errors"],
+            "lock waits (s)": frame["locked_s"],
             "worker (µs a job)": 1e6 * frame["worker_cpu"],
             "server (µs a job)": 1e6 * frame["server_cpu"],
             "on disk (MB)": frame["disk_bytes"] / 1e6,
@@ -52,9 +51,9 @@ def survival(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({title: stores[name] for title, name in columns.items()})
 
 
-def foretold(frame: pd.DataFrame, models: Sequence[Prediction]) -> pd.DataFrame:
+def foretold(frame: pd.DataFrame) -> pd.DataFrame:
     """Tell each arm's closed model, and what was measured by what it foretells."""
-    return pd.DataFrame([_model(frame, model) for model in models])
+    return pd.DataFrame([_model(frame, model) for model in predictions(frame)])
 
 
 def other_queues(peers: pd.DataFrame) -> pd.DataFrame:
@@ -81,8 +80,7 @@ def promises(peers: pd.DataFrame) -> pd.DataFrame:
 
 def _model(frame: pd.DataFrame, model: Prediction) -> dict[str, Any]:
     mine = frame[(frame["arm"].astype(str) == model.arm) & (frame["workers"] > 1)]
-    told: dict[str, Any] = {"arm": model.arm, "survives": model.survives}
-    told |= {"Z (µs)": 1e6 * model.think, "D (µs)": 1e6 * model.demand}
+    told: dict[str, Any] = {"arm": model.arm, "Z (µs)": 1e6 * model.think, "D (µs)": 1e6 * model.demand}
     told |= {"knee (workers)": model.knee, "limit (jobs/s)": 1 / model.demand}
     measured = zip(mine["workers"], mine["jobs_per_second"], strict=True)
     return told | {f"{count} workers": rate / model.at(int(count)) for count, rate in measured}

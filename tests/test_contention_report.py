@@ -65,6 +65,10 @@ def test_workers_that_were_too_few_for_the_store_are_told():
     (line,) = starting(said(slow), "To survive")
     assert "until at least about 1,100 jobs/s" in line
     assert "still rising" in line
+    more = EVERYSEC.assign(jobs_per_second=9_000.0, low=8_000.0, high=9_500.0)
+    (line,) = starting(said(slow, more), "To survive")
+    assert "Redis until" in line
+    assert "from there" not in line
     (line,) = starting(said(SQLITE), "To survive")
     assert "rising" not in line
     assert "at least" not in line
@@ -278,6 +282,7 @@ def test_every_table_says_what_its_arms_survive(page):
     rest = page[page.index("The figures") :]
     captions = [part.split("</caption>")[0] for part in rest.split("<caption>")[1:]]
     assert len(captions) == 3 * len(CLASSES)
+    assert "What one worker foretells" in page
     assert all(any(caption.endswith(f"all survive {survives}") for survives in CLASSES) for caption in captions)
     others = page[: page.index("The figures")].split("<table>")[1:]
     assert all("survive" in table or "scan" in table for table in others)

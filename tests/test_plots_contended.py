@@ -136,6 +136,17 @@ def test_one_driver_has_other_markers_where_it_survives_other_things():
     assert len({marker(each) for each in (SQLITE, FULL, OFF)}) == 3
 
 
+def test_an_arm_looks_the_same_in_each_picture_whatever_the_order_of_rows():
+    mine = of_class(WHOLE, CLASSES[3])
+    calls = pd.DataFrame({"arm": mine["arm"], "workers": 8, "repeat": 0, "reserve": 0.001}).assign(survives=CLASSES[3])
+    there = plots.throughput_by_workers(mine).containers
+    looks = {
+        each.get_label().split(":")[0]: each[0].get_marker() for each in there if isinstance(each, ErrorbarContainer)
+    }
+    drawn_calls = plots.reserve_ecdf(calls[::-1]).lines
+    assert {line.get_label().split(":")[0]: line.get_marker() for line in drawn_calls} == looks
+
+
 # -- the worst call, and fairness under it --
 
 

@@ -19,6 +19,12 @@ def test_the_demand_on_a_server_is_its_processor_time_and_with_a_sync_before_eac
     assert told.to_dict() == {"redis_zset everysec": 38e-6, "redis_zset always": 0.55e-3}
 
 
+def test_an_added_round_trip_is_thinking_also_where_the_whole_call_counts():
+    far = ALWAYS.assign(arm="redis_zset always +1 ms", jobs_per_second=600.0, reserve_mean=1.6e-3)
+    (model,) = frames.predicted(far).itertuples()
+    assert model.demand == pytest.approx(0.6e-3)
+
+
 def test_nothing_is_predicted_where_nobody_worked_alone_or_the_demand_is_not_known():
     assert frames.predicted(SQLITE[SQLITE["workers"] > 1]).empty
     assert frames.predicted(EVERYSEC.assign(server_cpu=0.0)).empty

@@ -34,9 +34,15 @@ class ArmLook(NamedTuple):
 
 
 def looks_of(frame: pd.DataFrame) -> dict[str, ArmLook]:
-    """Choose how each arm of a frame looks, by its driver and by what it survives; in the order of the frame."""
+    """Choose how each arm of a frame looks, by its driver and by what it survives.
+
+    They come in the order of the categories, where `arm` is one, so that an arm looks the same in each picture; else in
+    the order of the frame.
+    """
     named = pd.DataFrame({"arm": frame["arm"].astype(str), "driver": drivers_of(frame), "survives": _survives(frame)})
-    arms = named.drop_duplicates("arm")
+    arms = named.drop_duplicates("arm").set_index("arm", drop=False)
+    if isinstance(frame["arm"].dtype, pd.CategoricalDtype):
+        arms = arms.loc[[name for name in frame["arm"].cat.categories if name in arms.index]]
     colours = drawing.looks_of(dict.fromkeys(arms["driver"]))
     seen: Counter[str] = Counter()
     looks = {}

@@ -28,7 +28,7 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
     Each figure is the median of some runs, with its range. A ratio is made of two things that are measured in turn, so
     it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
     some: simulate, growth, sqlite, trace, memory_loop, trace_on, redis, redis_four, redis_dispatch, redis_growth,
-    memory, peers_sqlite, peers_redis.
+    memory, peers_sqlite, peers_redis, shards.
     """
     from qlab import benchmarks
 

@@ -7,6 +7,7 @@ none is opened meanwhile. One that stays in use keeps its file from the child, w
 """
 
 import os
+import random
 import sqlite3
 import threading
 import weakref
@@ -29,10 +30,15 @@ class Seat:
     Attributes:
         connection: The connection; None once it is closed.
         lock: Whoever uses or closes the connection holds it.
+        uses: How often it was used.
+        look_at: From how many uses on somebody looks whether the WAL is to be written back.
+        checkpointed_at: After how many uses it wrote the WAL back last.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.uses = self.look_at = 0
+        self.checkpointed_at = -random.randrange(1_000)  # those of other connections are at other moments
         self.lock = threading.RLock()
         with _forking:
             self.connection: sqlite3.Connection | None = sqlite3.connect(

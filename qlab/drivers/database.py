@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from qlab.clock import monotonic, pause
@@ -32,6 +33,9 @@ _JOURNALS = ("WAL", "DELETE")
 _WAIT = (0.001, 0.003)  # seconds
 _OLD = 0.02  # seconds: who has waited for so long asks twice as often
 _OLDEST_ASKS = 4  # times as often as who has just begun to wait
+_LOOK_EVERY, _CHECKPOINT_EVERY = 16, 1_000  # uses of a connection
+_LONG = 64 * 2**20  # bytes
+_CHECKPOINT_TRIES = 20
 _patience = random.Random()
 
 
@@ -115,6 +119,9 @@ class Database:
             seat = self._seat()
             with seat.lock:
                 if seat.connection is not None:
+                    seat.uses += 1
+                    if seat.uses >= seat.look_at:
+                        self._look_at_wal(seat, seat.connection)
                     return act(seat.connection, *told)
 
     def join(self, connection: sqlite3.Connection) -> "Transaction":
@@ -229,6 +236,28 @@ class Database:
             "connection=), or wait longer with ?lock_wait=SECONDS"
         )
 
+    def _look_at_wal(self, seat: Seat, connection: sqlite3.Connection) -> None:
+        """Write the WAL back now and then, at last while nobody writes, so that it begins anew.
+
+        SQLite would do so by itself after a commit, but lets others write meanwhile, and begins anew only once all of
+        it is written back: where somebody writes at every moment that is never, and the WAL grows without an end.
+        """
+        seat.look_at = seat.uses + _LOOK_EVERY
+        if self.journal != "WAL" or connection.in_transaction:
+            return
+        since, long = seat.uses - seat.checkpointed_at, self._wal_bytes() >= _LONG
+        if long or since >= _CHECKPOINT_EVERY:
+            seat.checkpointed_at = seat.uses
+            if not _checkpointed(connection, "TRUNCATE" if long else "RESTART"):
+                seat.look_at = seat.uses + _CHECKPOINT_EVERY  # somebody reads for long, and is not waited for
+        elif since >= _CHECKPOINT_EVERY - _LOOK_EVERY:
+            _checkpointed(connection, "PASSIVE")  # most of it, while others write
+
+    def _wal_bytes(self) -> int:
+        with suppress(OSError):
+            return Path(f"{self.path}-wal").stat().st_size
+        return 0
+
     def _explained(self, error: sqlite3.Error) -> QlabError:
         return QueueClosed() if self._closed else meaning(self.path, error)
 
@@ -294,6 +323,7 @@ class Database:
             self._schema.check(self.path, self._there(connection), create=self._create)
             self._set_journal(connection)
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
+        self.execute(connection, "open", "PRAGMA wal_autocheckpoint = 0", ())
         if self._schema.missing(self._there(connection)):
             self._transact_on(connection, self._make_tables, connection)
 
@@ -354,6 +384,17 @@ def check_version(version: tuple[int, ...]) -> None:
             f"this Python's SQLite is {'.'.join(map(str, version))}, qlab needs 3.37 or newer for sqlite:// addresses "
             "and for the failed jobs of every driver: use a newer Python"
         )
+
+
+def _checkpointed(connection: sqlite3.Connection, how: str) -> bool:
+    """Write the WAL back, and tell whether that was done, or another one is at it."""
+    with suppress(sqlite3.Error):
+        for _ in range(_CHECKPOINT_TRIES):
+            busy, pages, _ = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+            if not busy or pages < 0:
+                return True
+            pause(_patience.uniform(*_WAIT) / _OLDEST_ASKS)
+    return False
 
 
 def _chosen(what: str, value: str, choices: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qlab import __version__
-from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating
+from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating, sqlite
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.show import table_html
 
@@ -25,6 +25,7 @@ RUNS = 5
 BENCHMARKS: tuple[Benchmark, ...] = (
     *simulating.BENCHMARKS,
     *loops.BENCHMARKS,
+    *sqlite.BENCHMARKS,
     *redis.BENCHMARKS,
     *backlogs.BENCHMARKS,
     *peers.BENCHMARKS,

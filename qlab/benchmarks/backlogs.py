@@ -1,11 +1,12 @@
-"""What a backlog costs: a claim where much waits on Redis, and the memory that each waiting job takes."""
+"""What a backlog costs: a claim where much waits, and the memory that each waiting job takes."""
 
 import statistics
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from qlab.benchmarks.figures import Benchmark, Figure, Values
+from qlab.benchmarks.figures import Benchmark, Figure, Values, seconds
 from qlab.benchmarks.redis import figures, missing, of_each_layout
+from qlab.benchmarks.sqlite import a_file
 from qlab.clock import monotonic
 from qlab.contend.stores import Store
 from qlab.driver import Driver
@@ -13,6 +14,7 @@ from qlab.drivers.memory import MemoryDriver
 from qlab.job import NewJob
 from qlab.tokens import Tokens
 
+_BACKLOGS = {"few": 0.01, "many": 10}  # times as many jobs as are asked for
 _TURNS = 20
 _CLAIMS = 100  # in each turn
 _PUSHED = 500  # jobs in a script
@@ -29,15 +31,31 @@ def _growth(jobs: int, run: int) -> Values:
 
 
 def _claims(store: Store, jobs: int) -> Values:
-    backlogs = {"few": max(jobs // 100, _CLAIMS), "many": jobs * 10}
-    took: dict[str, list[float]] = {queue: [] for queue in backlogs}
-    for queue, ready in backlogs.items():
-        _make(store.driver, queue, ready)
-    for _ in range(_TURNS):
-        for queue in backlogs:
-            took[queue].append(_claim(store.driver, queue))
-    for queue in backlogs:
+    values = _compared(dict.fromkeys(_BACKLOGS, store.driver), jobs)
+    for queue in _BACKLOGS:
         store.driver.delete(queue)  # type: ignore[attr-defined] # only Redis drivers are here
+    return values
+
+
+def _in_files(jobs: int, run: int) -> Values:
+    """As on Redis, but each backlog in a file of its own: the jobs of all queues of a file are in one table."""
+    if run:
+        return {}
+    with a_file() as few, a_file() as many:
+        values = _compared({"few": few.driver, "many": many.driver}, jobs)
+        for verb in ("counts", "next_due"):
+            values[f"{verb}, many"] = seconds(lambda verb=verb: getattr(many.driver, verb)("many", now=_NOW)) * 1_000
+    return values
+
+
+def _compared(drivers: Mapping[str, Driver], jobs: int) -> Values:
+    """Claim from the queues `few` and `many` in turn."""
+    took: dict[str, list[float]] = {queue: [] for queue in drivers}
+    for queue, driver in drivers.items():
+        _make(driver, queue, max(int(jobs * _BACKLOGS[queue]), _CLAIMS))
+    for _ in range(_TURNS):
+        for queue, driver in drivers.items():
+            took[queue].append(_claim(driver, queue))
     values = {queue: statistics.median(each) for queue, each in took.items()}
     return values | {"many / few": values["many"] / values["few"]}
 
@@ -96,6 +114,16 @@ def _new(count: int, at: float) -> Iterator[NewJob]:
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (
+    Benchmark(
+        "sqlite_growth",
+        "reserving, and completing with reserving the next, in a backlog of a hundredth and of ten times as many jobs; "
+        "and what there is to read of the larger one",
+        (
+            Figure("few", "µs a claim"), Figure("many", "µs a claim"), Figure("many / few", "", "at most 1.3"),
+            Figure("counts, many", "ms"), Figure("next_due, many", "ms"),
+        ),
+        _in_files,
+    ),
     Benchmark(
         "redis_growth",
         "reserving, and completing with reserving the next, in a backlog of a hundredth and of ten times as many jobs",

@@ -77,7 +77,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         _growth,
     ),
     Benchmark(
-        "sqlite",
+        "simulate_sqlite",
         "M/M/4 on SQLite in memory, a fifth of the jobs, and the same statements without qlab",
         (Figure("qlab", "jobs/s"), Figure("sqlite3", "jobs/s"), Figure("qlab / sqlite3", "", "at least 0.5")),
         _sqlite,

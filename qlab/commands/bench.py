@@ -27,7 +27,8 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
 
     Each figure is the median of some runs, with its range. A ratio is made of two things that are measured in turn, so
     it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
-    some: simulate, growth, sqlite, trace, memory_loop, trace_on, redis, redis_four, redis_dispatch, redis_growth,
+    some: simulate, growth, simulate_sqlite, trace, memory_loop, trace_on, sqlite, sqlite_full, sqlite_eight,
+    sqlite_eight_full, sqlite_dispatch, sqlite_file, redis, redis_four, redis_dispatch, sqlite_growth, redis_growth,
     memory, peers_sqlite, peers_redis, shards.
     """
     from qlab import benchmarks

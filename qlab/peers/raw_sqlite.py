@@ -119,11 +119,23 @@ class Ours:
         self.queue.handler(NAME)(_look)
         self.queue.counts()  # The connection is there, and has answered.
 
-    def work(self) -> int:
-        """Work until nothing is due; tell how many jobs were completed."""
-        done = count()
-        self.queue.work(lambda _: next(done))
-        return next(done)
+    def work(self, jobs: int | None = None) -> int:
+        """Work until nothing is due, or until so many jobs are done; tell how many were completed."""
+        done = taken = 0
+
+        def tell(_: object) -> None:
+            nonlocal done
+            done += 1
+
+        def hold(held: object) -> None:
+            nonlocal taken
+            taken += held is not None
+
+        if jobs is None:
+            self.queue.work(tell)
+        else:
+            self.queue.work(tell, stopping=lambda: taken >= jobs, holding=hold)
+        return done
 
     def fill(self, payloads: Iterable[object]) -> None:
         """Store a job for each payload."""

@@ -308,9 +308,9 @@ def test_nothing_is_left_however_it_ends(ending: type[BaseException] | None, mon
             for name in ("memory", "sqlite FULL", "redis_zset always tcp", "redis_list none +1 ms"):
                 store = opened.enter_context(some.store(ARMS[name]))
                 store.driver.push(store.queue, [new()], now=0.0)
-            assert len(list(folder.iterdir())) == 3  # the session's, and one for each server
+            assert len(list(folder.iterdir())) == 6  # one for each store, and one for each server
             processes = _descendants(os.getpid()) - before
-            assert len(processes) == 5  # two servers, each with its watchdog, and a relay
+            assert len(processes) == 6  # two servers, each with its watchdog, a relay, and a janitor
             if ending:
                 raise ending
         assert _descendants(os.getpid()) == before
@@ -319,24 +319,33 @@ def test_nothing_is_left_however_it_ends(ending: type[BaseException] | None, mon
 
 OWNER = """
 import sys
-from qlab.contend.arms import ARMS
+from contextlib import ExitStack
+from qlab.contend.arms import arm
 from qlab.contend.stores import Stores
-with Stores() as some, some.store(ARMS["redis_zset always tcp"]), some.store(ARMS["redis_list none +1 ms"]):
+names = "sqlite FULL", "redis_zset always tcp", "redis_list none +1 ms", f"sqlite:///{sys.argv[1]}/jobs.db"
+with Stores() as some, ExitStack() as opened:
+    for name in names:
+        opened.enter_context(some.store(arm(name))).driver.counts("work", now=0.0)
     print("there", flush=True)
     sys.stdin.read()
 """
 
 
-def test_the_processes_of_an_owner_that_was_killed_end_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as owner:
+def test_nothing_of_an_owner_that_was_killed_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    temporary, given = tmp_path / "temporary", tmp_path / "given"
+    temporary.mkdir()
+    given.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", OWNER, str(given)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as owner:
         assert owner.stdout
         assert owner.stdout.readline() == "there\n"
         processes = _descendants(owner.pid)
-        assert len(processes) == 5
+        assert len(processes) == 6
+        assert list(given.iterdir())
         owner.kill()
     _until(lambda: not any(map(_runs, processes)))
+    assert [*temporary.iterdir(), *given.iterdir()] == []
 
 
 def test_a_server_that_was_there_is_left_as_it_was(servers: Servers, base: Path) -> None:

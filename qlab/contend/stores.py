@@ -5,17 +5,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from qlab import drivers
 from qlab.contend.arms import Arm
+from qlab.contend.janitor import Janitor
 from qlab.contend.relay import Relay
 from qlab.driver import Driver
 from qlab.drivers.failed_jobs import file_of
 from qlab.drivers.server import EmbeddedServer
-from qlab.errors import MissingRequirement, QlabError, UnusableStore
+from qlab.errors import MissingRequirement, QlabError
 from qlab.escape import without_password
 from qlab.log import log
 from qlab.tokens import Tokens
@@ -60,10 +60,11 @@ class Store:
 
 
 class Stores:
-    """The stores of a session's arms: a folder of mode 0700, and one private server for each persistence.
+    """The stores of a session's arms: for each run a folder of mode 0700, and one private server for each persistence.
 
-    All of it is gone when the context closes, also after an error or a Ctrl-C; on a server that was there before, the
-    keys of each run are deleted, which all start with a prefix of their own.
+    All of it is gone when the context closes, after an error or a Ctrl-C too, and also where this process is killed. On
+    a server that was there before, the keys of each run are deleted, which all start with a prefix of their own; only
+    those stay where this process is killed.
 
     Args:
         arms: Which arms there will be; those of one persistence share a server, whatever way they reach it.
@@ -78,7 +79,7 @@ class Stores:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            self._folder = opened.enter_context(_folder(None, f"{_PREFIX}-"))
+            self._janitor = opened.enter_context(Janitor())
             self._opened = opened.pop_all()
         return self
 
@@ -107,9 +108,9 @@ class Stores:
             ValueError: Its address or an option of it is none.
         """
         with ExitStack() as opened:
-            place = Path(file_of(arm.url)).absolute().parent if arm.driver == "sqlite" and arm.url else self._folder
+            place = Path(file_of(arm.url)).absolute().parent if arm.driver == "sqlite" and arm.url else None
             number = next(self._numbers)
-            folder = opened.enter_context(_folder(place, f"{_PREFIX}-{number}-"))
+            folder = opened.enter_context(self._janitor.folder(place, f"{_PREFIX}-{number}-"))
             driver = opened.enter_context(drivers.open(self._address(arm, folder, number)))
             if arm.driver.startswith("redis"):
                 opened.callback(_delete, driver.url, queue)
@@ -163,16 +164,6 @@ def _through(relay: Relay, url: str) -> str:
     parts = urlsplit(url)
     entry, at, _ = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{entry}{at}127.0.0.1:{relay.port}").geturl()
-
-
-@contextmanager
-def _folder(parent: Path | None, prefix: str) -> Iterator[Path]:
-    try:
-        made = TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise UnusableStore(f"no files can be made in {error.filename}: {error.strerror}") from error
-    with made as path:
-        yield Path(path).absolute()
 
 
 def _facts(driver: Driver) -> dict[str, Any]:

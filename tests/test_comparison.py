@@ -103,7 +103,7 @@ def test_a_report_that_cannot_be_finished_leaves_nothing(
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "_png", interrupted)
+    monkeypatch.setattr(report, "png", interrupted)
     with pytest.raises(KeyboardInterrupt):
         comparison_report.write(compared, tmp_path / "report", command="")
     assert list(tmp_path.iterdir()) == []

@@ -2,26 +2,31 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pandas as pd
 
 from qlab import frames
 from qlab.clock import monotonic
-from qlab.contend.arms import Arm as Contended
+from qlab.contend.arms import Arm, on_server
 from qlab.contend.arms import arm as arm_of
-from qlab.contend.arms import on_server
-from qlab.contend.scanning import Arm, run_arm
+from qlab.contend.arriving import arriving
+from qlab.contend.running import run_once
+from qlab.contend.sides import Plan
+from qlab.contend.stating import POLL
 from qlab.contend.stores import Stores
 from qlab.errors import MissingRequirement
 from qlab.escape import html
 from qlab.explanation import Agreement, agreement
 from qlab.library import DEFAULT_LIMIT, default_folder, python_files
 from qlab.machine import about
-from qlab.scenario import Scenario, named
+from qlab.measured import Measured
+from qlab.policy import Policy
+from qlab.scenario import Arrival, Scenario, named
 from qlab.simulation import Run, simulate
 from qlab.trace import Kind
 from qlab.whole import is_whole
@@ -62,7 +67,7 @@ class Comparison:
     scenario: Scenario
     runs: tuple[Run, ...]
     agreements: tuple[Agreement, ...]
-    arms: tuple[Arm, ...]
+    arms: tuple[Run, ...]
     skipped: dict[str, str]
     folder: Path
     files: int
@@ -91,12 +96,11 @@ class Comparison:
         Returns:
             Columns `driver` (str), `workers`, `runs`, `jobs` (int64: of one run), `jobs_per_second` (float64: the
             median of the runs), `low`, `high` (float64: the slowest and the fastest), `gap_p50_ms`, `gap_p95_ms`
-            (float64: from the end of a job to the same worker's next, which is the store's part, milliseconds),
+            (float64: how long the call takes that completes a job and reserves the next, milliseconds),
             `wait_p50_ms`, `wait_p95_ms` (float64: dispatch to start, milliseconds), `once`, `twice`, `never` (int64:
-            how many jobs of all runs ran once, more than once, never), `parsed`, `unparsed` (int64: files), `store`
-            (str).
+            how many jobs of all runs ran once, more than once, never), `store` (str).
         """
-        by_arm = groupby(self.arms, key=lambda arm: (arm.driver, arm.workers))
+        by_arm = groupby(self.arms, key=lambda arm: (arm.driver, _figures(arm).workers))
         return pd.DataFrame([_measured(list(runs)) for _, runs in by_arm])
 
     def survival(self) -> pd.DataFrame:
@@ -124,9 +128,7 @@ class Comparison:
         """Give the main tables with their titles, as the command prints them."""
         simulated = self.simulated().drop(columns=["ends_at_s"])
         simulated["trace"] = simulated["trace"].str[:8]
-        real = self.real().drop(
-            columns=["runs", "jobs", "low", "high", "wait_p50_ms", "parsed", "unparsed", "store"], errors="ignore"
-        )
+        real = self.real().drop(columns=["runs", "jobs", "low", "high", "wait_p50_ms", "store"], errors="ignore")
         return [
             (f"Simulated time: scenario {self.scenario.name}, seed {self.scenario.seed}", simulated),
             (f"Real time: real workers on {_jobs(self.arms)} jobs each, medians of {_runs(self.arms)} runs", real),
@@ -192,7 +194,7 @@ def compare(
     return Comparison(scenario, tuple(runs), agreements, arms, skipped, library, files, about(), monotonic() - began)
 
 
-def _usable(stores: Stores, wanted: Mapping[str, Contended], *, asked: bool) -> dict[str, str]:
+def _usable(stores: Stores, wanted: Mapping[str, Arm], *, asked: bool) -> dict[str, str]:
     """Tell which drivers can have no store here, with the reason; none may, where they were asked for."""
     skipped = {name: why for name, arm in wanted.items() if (why := stores.missing(arm))}
     if asked and skipped:
@@ -202,7 +204,7 @@ def _usable(stores: Stores, wanted: Mapping[str, Contended], *, asked: bool) -> 
 
 def _arms(
     stores: Stores,
-    places: Mapping[str, Contended],
+    places: Mapping[str, Arm],
     counts: Sequence[int],
     folder: Path,
     limit: int,
@@ -210,24 +212,38 @@ def _arms(
     repeats: int,
     seed: int,
     progress: Progress,
-) -> tuple[Arm, ...]:
+) -> tuple[Run, ...]:
     """Run every arm, in an order of chance, so that a machine that warms up or slows down favours none."""
     real = [name for name in ("sqlite", "redis_zset", "redis_list") if name in places]
-    plan = list(product(real, counts, range(repeats)))
-    Random(f"{seed} arms").shuffle(plan)
-    arms: list[Arm] = []
-    for i, (name, workers, repeat) in enumerate(plan):
-        first, share = _SIMULATED_PART + (1 - _SIMULATED_PART) * i / len(plan), (1 - _SIMULATED_PART) / len(plan)
+    order = list(product(real, counts, range(repeats)))
+    Random(f"{seed} arms").shuffle(order)
+    plan, arms = _plan(folder, limit), []
+    for i, (name, workers, repeat) in enumerate(order):
+        first, share = _SIMULATED_PART + (1 - _SIMULATED_PART) * i / len(order), (1 - _SIMULATED_PART) / len(order)
         what = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
-        purpose = f"{workers}-workers-{repeat}"
 
-        def tell(done: int, first: float = first, share: float = share, what: str = what) -> None:
-            progress(first + share * min(1.0, done / (files + 1)), what)
+        def tell(done: float, first: float = first, share: float = share, what: str = what) -> None:
+            progress(first + share * min(1.0, done / (files + 1)), what)  # the scan brings a job for each file
 
-        tell(0)
-        with stores.store(places[name], purpose) as store:
-            arms.append(run_arm(store.url, workers=workers, folder=folder, limit=limit, queue=purpose, progress=tell))
-    return tuple(sorted(arms, key=lambda arm: (real.index(arm.driver), arm.workers)))
+        tell(0.0)
+        with stores.store(places[name]) as store:
+            arms.append(run_once(store, plan, workers=workers, repeat=repeat, tell=tell)[0])
+    quietest = min((_figures(run).noise for run in arms), default=1.0)
+    told = (replace(run, measured=replace(_figures(run), noise=_figures(run).noise / quietest)) for run in arms)
+    return tuple(sorted(told, key=lambda run: (real.index(run.driver), _figures(run).workers)))
+
+
+def _plan(folder: Path, limit: int) -> Plan:
+    """Let real workers scan a folder and enrich each of its files; a file that cannot be read is soon tried again."""
+    scan = Arrival(0.0, "scan_library", {"folder": str(folder.absolute()), "limit": limit})
+    scenario = Scenario("library", (scan,), policy=Policy(backoff=(0.1, 1.0)), poll=POLL)
+    return Plan(scenario, arriving(scenario), "qlab.library:register", None, "process", 0.0, Event())
+
+
+def _figures(run: Run) -> Measured:
+    if run.measured is None:
+        raise ValueError(f"{run!r} is a simulated run")
+    return run.measured
 
 
 def _check(names: Sequence[str] | None, workers: Sequence[int]) -> Sequence[str]:
@@ -262,15 +278,16 @@ def _summary(run: Run) -> dict[str, object]:
     }
 
 
-def _measured(arms: Sequence[Arm]) -> dict[str, object]:
-    rates = pd.Series([arm.jobs_per_second for arm in arms])
-    waits = pd.Series([wait for arm in arms for wait in arm.waits], dtype="float64") * 1_000
-    gaps = pd.Series([gap for arm in arms for gap in arm.gaps], dtype="float64") * 1_000
+def _measured(runs: Sequence[Run]) -> dict[str, object]:
+    figures, ran = [_figures(run) for run in runs], pd.concat([frames.jobs(run.trace)["runs"] for run in runs])
+    rates = pd.Series([each.jobs_per_second for each in figures])
+    waits = pd.Series([wait for each in figures for wait in each.waits], dtype="float64") / 1_000
+    gaps = pd.Series([gap for each in figures for gap in each.completes], dtype="float64") / 1_000
     return {
-        "driver": arms[0].driver,
-        "workers": arms[0].workers,
-        "runs": len(arms),
-        "jobs": arms[0].jobs,
+        "driver": runs[0].driver,
+        "workers": figures[0].workers,
+        "runs": len(runs),
+        "jobs": len(ran) // len(runs),
         "jobs_per_second": round(float(rates.median()), 1),
         "low": round(float(rates.min()), 1),
         "high": round(float(rates.max()), 1),
@@ -278,18 +295,16 @@ def _measured(arms: Sequence[Arm]) -> dict[str, object]:
         "gap_p95_ms": round(float(gaps.quantile(0.95)), 2),
         "wait_p50_ms": round(float(waits.quantile(0.5)), 1),
         "wait_p95_ms": round(float(waits.quantile(0.95)), 1),
-        "once": sum(arm.once for arm in arms),
-        "twice": sum(arm.twice for arm in arms),
-        "never": sum(arm.never for arm in arms),
-        "parsed": arms[0].results.parsed,
-        "unparsed": arms[0].results.unparsed,
-        "store": arms[0].description,
+        "once": int((ran == 1).sum()),
+        "twice": int((ran > 1).sum()),
+        "never": int((ran == 0).sum()),
+        "store": runs[0].description,
     }
 
 
-def _jobs(arms: Sequence[Arm]) -> int:
-    return max((arm.jobs for arm in arms), default=0)
+def _jobs(arms: Sequence[Run]) -> int:
+    return max((sum(_figures(arm).per_worker) for arm in arms), default=0)
 
 
-def _runs(arms: Sequence[Arm]) -> int:
-    return max(Counter((arm.driver, arm.workers) for arm in arms).values(), default=0)
+def _runs(arms: Sequence[Run]) -> int:
+    return max(Counter((arm.driver, _figures(arm).workers) for arm in arms).values(), default=0)

@@ -168,7 +168,7 @@ def _real(compared: Comparison) -> Section:
     if not len(real):
         return Section("How fast", ["No driver that was compared can be used by several processes."])
     where = f"The folder is {compared.folder}, its first {compared.files} .py files in sorted order."
-    ran = ["driver", "workers", "runs", "jobs", "once", "twice", "never", "parsed", "unparsed"]
+    ran = ["driver", "workers", "runs", "jobs", "once", "twice", "never"]
     fast = [
         "driver",
         "workers",

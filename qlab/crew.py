@@ -34,7 +34,7 @@ class Crew:
     """Processes that are ready while the context is open, and gone when it closes.
 
     Args:
-        module: What each of them runs, such as `qlab.contend.scan_worker`; or one module for each.
+        module: What each of them runs, such as `qlab.contend.worker`; or one module for each.
         setups: The first line of each, a JSON value.
         check: Called now and then until all are ready; what it raises ends them.
 

@@ -51,7 +51,6 @@ def test_every_real_job_ran_once_on_every_arm(compared: Comparison) -> None:
     assert set(real["once"]) == {14 * REPEATS}
     assert ((real["low"] <= real["jobs_per_second"]) & (real["jobs_per_second"] <= real["high"])).all()
     assert set(real["twice"]) == set(real["never"]) == {0}
-    assert set(zip(real["parsed"], real["unparsed"], strict=True)) == {(12, 1)}
     assert real["store"].str.contains("WAL, synchronous=NORMAL|AOF everysec").all()
 
 

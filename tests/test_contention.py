@@ -23,7 +23,7 @@ from conftest import new
 
 import qlab
 from qlab import crew, drivers, frames
-from qlab.clock import SystemClock
+from qlab.clock import SystemClock, monotonic, pause
 from qlab.contend import Contention, contention, noise
 from qlab.contend.merging import merged, tally
 from qlab.contend.timed import Timed
@@ -47,6 +47,7 @@ if sys.platform == "win32":
 
 ARMS = ("sqlite NORMAL", "redis_zset everysec", "redis_list none")
 JOBS = 40
+ROOT = Path(__file__).parents[1]
 SOON = Policy(backoff=(0.0,), retry_after=2.0)
 
 
@@ -221,6 +222,13 @@ def test_handlers_of_your_own_get_the_payload(module: Callable[..., str]) -> Non
     assert [event.name for event in run.trace if event.kind is Kind.COMPLETED] == ["mine"] * 4
 
 
+def test_what_a_handler_prints_is_no_message(module: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
+    mine = module("print('[\"done\", 1000]', flush=True); os.write(1, b'x' * 100_000)")
+    (run,) = contention("sqlite", workers=2, jobs=10, repeats=1, handlers=mine, progress=False).runs
+    assert sum(measured(run).per_worker) == 10
+    assert capfd.readouterr() == ("", "")
+
+
 # -- threads --
 
 
@@ -362,13 +370,13 @@ def test_a_stop_in_the_middle_of_a_long_job_is_heard(module: Callable[..., str],
 
 
 def test_threads_that_wait_hear_of_a_stop() -> None:
-    stop, began = threading.Event(), qlab.clock.monotonic()
+    stop, began = threading.Event(), monotonic()
     timer = threading.Timer(0.5, stop.set)
     timer.start()
     found = contention("sqlite", workers=2, jobs=10, length=600.0, mode="thread", stop=stop)
     timer.join()
     assert (found.interrupted, found.runs) == (True, ())
-    assert qlab.clock.monotonic() - began < 300
+    assert monotonic() - began < 300
 
 
 def test_what_is_stopped_before_it_begins_finds_nothing(processes: list[Any]) -> None:
@@ -388,7 +396,65 @@ def test_an_error_of_who_is_told_leaves_nothing(processes: list[Any]) -> None:
     assert processes
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_the_process_that_started_them(
+    how: signal.Signals, module: Callable[..., str], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    mine = module("(FOLDER / 'fifo').write_text(str(os.getpid()))\nsignal.pause()")
+    script = f"""if True:
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from qlab import contention
+        contention({f"sqlite:///{tmp_path}/jobs.db"!r}, workers=1, jobs=1, repeats=1, handlers={mine!r})
+    """
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
+    try:
+        worker = int((tmp_path / "fifo").read_text())
+        assert _runs(worker)
+    finally:
+        parent.send_signal(how)
+        parent.wait()
+    deadline = monotonic() + 60.0
+    while _runs(worker):
+        assert monotonic() < deadline, "it did not end"
+        pause(0.005)
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_worker_that_does_not_react_to_a_stop_is_killed(
+    module: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qlab.crew._GRACE", 0.01)
+    os.mkfifo(tmp_path / "fifo")
+    stop = threading.Event()
+    mine = module("(FOLDER / 'fifo').write_text(str(os.getpid()))\nsignal.pause()")
+
+    def freeze() -> None:
+        os.kill(int((tmp_path / "fifo").read_text()), signal.SIGSTOP)
+        stop.set()
+
+    freezing = threading.Thread(target=freeze)
+    freezing.start()
+    assert contention("sqlite", workers=2, jobs=1, repeats=1, handlers=mine, stop=stop).interrupted
+    freezing.join()
+
+
 # -- when workers die --
+
+
+def test_a_worker_that_cannot_get_ready_is_an_error(module: Callable[..., str], processes: list[Any]) -> None:
+    mine = module("pass", registering=f"if os.getpid() != {os.getpid()}: raise ImportError('not here')")
+    with pytest.raises(QlabError, match=r"(?s)worker process \d ended by itself \(exit code 1\): .*not here"):
+        contention("sqlite", workers=3, jobs=1, handlers=mine)
+    assert len(processes) == 3
 
 
 def test_a_killed_worker_is_told_and_its_run_left_out(module: Callable[..., str]) -> None:

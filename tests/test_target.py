@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qlab import Queue, target
-from qlab.contend.scanning import run_arm
+from qlab.contend import contention
 from qlab.errors import DriverUnavailable, UnknownQueue
 
 SHOP = """
@@ -130,7 +130,7 @@ def test_a_store_that_is_away_is_no_fault_of_the_module(folder: Path) -> None:
 
 def test_handlers_of_a_notebook_are_refused_where_worker_processes_would_need_them(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"handlers is '__main__:register': .*%%writefile shop\.py"):
-        run_arm("sqlite:///arm.db", workers=1, folder=folder, handlers="__main__:register")
+        contention("sqlite", workers=1, handlers="__main__:register")
 
 
 # -- at another store --

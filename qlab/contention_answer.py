@@ -81,13 +81,19 @@ def details(arms: Class) -> list[str]:
 
 
 def _both(sqlite: Limit, redis: Limit) -> str:
+    first, second = f"SQLite until {_until(sqlite)}", f"Redis until {_until(redis)}"
+    if _once(sqlite.top, redis.top):
+        return f"{first}; {second}"
     if sqlite.top["high"] >= redis.top["low"] and redis.top["high"] >= sqlite.top["low"]:
-        least = min(sqlite, redis, key=lambda each: each.rate)
-        return f"SQLite or Redis until {_until(least)}; their runs overlap"
+        return f"SQLite or Redis until {_until(min(sqlite, redis, key=lambda each: each.rate))}; their runs overlap"
     if redis.rate > sqlite.rate:
-        then = "Redis" if sqlite.rising else "from there Redis"
-        return f"SQLite until {_until(sqlite)}; {then} until {_until(redis)}"
-    return f"SQLite until {_until(sqlite)}; Redis reaches no further here ({_about(redis.enough)})"
+        return f"{first}; {second}" if sqlite.rising else f"{first}; from there {second}"
+    return f"{first}; {second}" if redis.rising else f"{first}; Redis reaches no further here ({_about(redis.enough)})"
+
+
+def _once(*rows: Row) -> bool:
+    """Tell whether one was run once, so that no difference can be told from chance."""
+    return any(int(row["runs"]) < 2 for row in rows)
 
 
 def _until(limit: Limit) -> str:
@@ -112,7 +118,9 @@ def _faster(sqlite: Limit, redis: Limit) -> str:
     for row in sqlite.rows:
         if other := others.get(row["workers"]):
             ratio, count = other["jobs_per_second"] / row["jobs_per_second"], f"{row['workers']}"
-            if other["low"] > row["high"]:
+            if _once(row, other):
+                said.setdefault("not told, for it was run once,", []).append(count)
+            elif other["low"] > row["high"]:
                 said.setdefault("Redis", []).append(f"{count} ({ratio:.3g} times)")
             elif row["low"] > other["high"]:
                 said.setdefault("SQLite", []).append(f"{count} ({1 / ratio:.3g} times)")

@@ -53,6 +53,23 @@ def test_redis_is_not_advised_where_it_reaches_no_further():
     assert "Redis reaches no further here (about 19,000 jobs/s)" in line
 
 
+def test_a_store_whose_limit_was_not_reached_is_not_said_to_reach_no_further():
+    rising = NONE.assign(jobs_per_second=[2_000.0, 4_000, 8_000, 15_000], low=1_900.0, high=15_100.0)
+    (line,) = starting(said(OFF, rising), "To survive a killed worker:")
+    assert "SQLite until about 23,000 jobs/s" in line
+    assert "Redis until at least about 10,000 jobs/s" in line
+    assert "no further" not in line
+
+
+def test_single_runs_are_not_told_apart():
+    once = [each.assign(runs=1, low=each["jobs_per_second"], high=each["jobs_per_second"]) for each in (FULL, ALWAYS)]
+    (line,) = starting(said(*once), "To survive a power cut:")
+    assert "SQLite until about 2,100 jobs/s" in line
+    assert "; Redis until at least about 3,300 jobs/s" in line
+    assert "from there" not in line
+    assert class_of(*once)[0] == "Who is the faster, by workers: not told, for it was run once, with 1, 2, 4 and 8."
+
+
 def test_two_whose_runs_overlap_are_not_told_apart():
     (line,) = starting(said(SQLITE, EVERYSEC), "To survive a power cut but")
     assert "SQLite or Redis until about 18,000 jobs/s" in line

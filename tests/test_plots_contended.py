@@ -90,6 +90,12 @@ def test_the_picture_says_that_the_model_is_a_prediction_and_from_what():
     assert [entry for entry in key(several) if "model" in entry or "knee" in entry] == []
 
 
+def test_a_range_is_explained_where_there_is_one():
+    assert "range of the repeats" in key(plots.throughput_by_workers(SQLITE))
+    once = SQLITE.assign(low=SQLITE["jobs_per_second"], high=SQLITE["jobs_per_second"])
+    assert "range of the repeats" not in key(plots.throughput_by_workers(once))
+
+
 def test_the_key_tells_the_most_and_with_how_many_workers():
     assert key(plots.throughput_by_workers(EVERYSEC))[0].startswith("redis_zset everysec: 25,900 at most (4 workers)")
 

@@ -80,7 +80,7 @@ def _draw_measured(ax: Axes, frame: pd.DataFrame, arm: str, look: ArmLook, model
 
 def _explained(frame: pd.DataFrame, models: dict[str, Prediction]) -> list[Artist]:
     told: list[Artist] = []
-    if {"low", "high"} <= set(frame):
+    if {"low", "high"} <= set(frame) and (frame["high"] > frame["low"]).any():
         told.append(Line2D([], [], ls="", marker="|", ms=11, mew=1.2, color="0.35", label="range of the repeats"))
     if models:
         label = "closed model, predicted from the run with 1 worker"

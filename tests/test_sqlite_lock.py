@@ -135,6 +135,7 @@ def test_eight_processes_share_a_file_and_nobody_is_left_out(path: Path, setting
         assert len(ends) == 8
         assert sum(done for _, done, *_ in ends) == jobs
         assert min(done for _, done, *_ in ends) > 0
+        assert all(1e-6 < longest < 600 for *_, longest in ends), "a reserve is told in seconds"
         assert driver.counts(raw_sqlite.QUEUE, now=0.0) == Counts()
         assert driver.check(raw_sqlite.QUEUE, now=0.0) == []
     assert_sound(path)

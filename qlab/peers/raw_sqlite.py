@@ -158,7 +158,7 @@ def _look(job: Attempt) -> None:
 
 
 def main() -> None:
-    """Get ready, wait for the start, work; tell how many jobs that was, when it was done, and the longest reserve."""
+    """Get ready, wait for the start, work; tell how many jobs that was, when it was done, its longest reserve (s)."""
     setup = json.loads(sys.stdin.readline())
     driver = drivers.open(setup["url"])
     if setup["waits"] == "sqlite" and isinstance(driver, SqliteDriver):
@@ -170,7 +170,7 @@ def main() -> None:
         return
     Thread(target=_end_with_the_input, daemon=True).start()
     done = worker.work()
-    _tell("end", done, monotonic(), max(timed.reserves, default=0) / 1_000_000)
+    _tell("end", done, monotonic(), max(timed.reserves, default=0.0))
 
 
 def _tell(*message: object) -> None:

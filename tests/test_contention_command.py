@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import contended
 import pytest
 from click.testing import CliRunner
 
@@ -111,6 +112,17 @@ def test_ctrl_c_during_a_scan_keeps_what_was_measured_before(monkeypatch: pytest
     assert (told.exit_code, told.stderr) == (130, "stopped; nothing was left behind\n")
     assert "sqlite NORMAL" in told.stdout
     assert len(Contention.load("found.qlab").runs) == 2
+
+
+@pytest.mark.parametrize(("wrong", "code"), [({}, 0), ({"lost": 1}, 1), ({"duplicated": 1}, 1)])
+def test_a_job_that_was_lost_or_done_twice_is_told_to_scripts(
+    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int], code: int
+) -> None:
+    monkeypatch.setattr("qlab.contend.contention", lambda **_: contended.found(contended.FULL.assign(**wrong)))
+    told = run("--arm", "sqlite FULL", "--save", "found.qlab")
+    assert told.exit_code == code
+    assert ("WRONG: sqlite FULL with 1 worker" in told.stdout) == bool(code)
+    assert Path("found.qlab").is_file()
 
 
 def test_a_report_that_would_replace_something_else_is_refused_before_anything_runs(

@@ -99,7 +99,7 @@ def contention(ctx: click.Context, /, *, scans: bool, peers: bool, rate: float |
 
     Workers are processes that begin together, each with its own connection, and work until nothing is left. Prints what
     each store reached with how many of them, store by store that survive the same; and at last, in words, which store
-    is enough until when.
+    is enough until when. The exit code is 1 where a job was lost or done twice.
 
     With --peers, other queues and qlab then work jobs that do nothing, about a second each time, with their documented
     settings, each in processes of its own: 1 and 4, or as many as --workers says.
@@ -120,6 +120,7 @@ def contention(ctx: click.Context, /, *, scans: bool, peers: bool, rate: float |
     if stopped or (compared and compared.interrupted):
         click.echo("stopped; nothing was left behind", err=True)
         ctx.exit(STOPPED)
+    ctx.exit(any(run.measured.lost or run.measured.duplicated for run in found.runs if run.measured))
 
 
 def _check_kept(save: Path | None, file: Path | None, out: Path | None) -> None:

@@ -208,6 +208,10 @@ monotonic = time.monotonic
 """Tells the seconds on a clock that never goes back: for waiting, never for job time."""
 
 
+processor_time = time.process_time
+"""Tells the seconds that this process has had of a processor: for measuring what others on the machine do not touch."""
+
+
 def pause(seconds: float) -> None:
     """Wait, in real time, for this many seconds."""
     time.sleep(seconds)

@@ -1,9 +1,9 @@
-"""How fast a worker's loop is: beside a bare one, and with the trace on."""
+"""How fast a worker's loop is: beside a bare one, and with the trace on; in the time of the processor that each has."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from qlab.benchmarks.figures import Benchmark, Figure, Values, seconds
+from qlab.benchmarks.figures import Benchmark, Figure, Values, processor_seconds
 from qlab.peers.raw_memory import PAYLOAD, Bare, Ours
 
 _PARTS = 10
@@ -14,8 +14,8 @@ def _memory(jobs: int, _: int) -> Values:
     bare = ours = 0.0
     for part in range(_PARTS):  # in turn, so that a noisy moment meets both
         payloads = [PAYLOAD] * (jobs // _PARTS + (part < jobs % _PARTS))
-        bare += seconds(Bare(payloads).work)
-        ours += seconds(Ours(payloads).work)
+        bare += processor_seconds(Bare(payloads).work)
+        ours += processor_seconds(Ours(payloads).work)
     return {"qlab": jobs / ours, "bare": jobs / bare, "qlab / bare": bare / ours}
 
 
@@ -31,7 +31,7 @@ def _trace_on(jobs: int, run: int) -> Values:
 
 def _on_off(address: str, jobs: int, run: int) -> float:
     order = (True, False) if run % 2 else (False, True)  # neither is always the first
-    took = {trace: seconds(Ours([PAYLOAD] * jobs, address, trace=trace).work) for trace in order}
+    took = {trace: processor_seconds(Ours([PAYLOAD] * jobs, address, trace=trace).work) for trace in order}
     return took[True] / took[False]
 
 

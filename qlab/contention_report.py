@@ -73,7 +73,7 @@ def write(
     found: Contention,
     out: str | Path,
     *,
-    command: str,
+    command: str = "",
     rate: float | None = None,
     peers: pd.DataFrame | None = None,
     scans: Sequence[ScanWait] = (),
@@ -84,7 +84,7 @@ def write(
         found: What `qlab.contention` gave.
         out: Where: a file that ends with `.html`, or a folder, which gets the pictures and tables beside the page. It
             is new, or an earlier report, which is replaced.
-        command: The command that makes it again.
+        command: The command that makes it again; none by default.
         rate: How many jobs come in a second, if that is known: what is enough for them comes first.
         peers: What `frames.peers` gives, of other queues at the same work.
         scans: What `qlab.contend.scans.scan_wait` gave: how long a dispatch waits while a large scan is stored.

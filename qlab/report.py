@@ -86,7 +86,7 @@ def write(report: Report, folder: str | Path, *, command: str) -> Path:
     Args:
         report: What it says.
         folder: Where: a folder that is not there yet, is empty, or holds an earlier report, which is replaced.
-        command: The command that makes it again.
+        command: The command that makes it again; empty where there is none.
 
     Returns:
         The page: `index.html` in the folder, beside its pictures (PNG) and tables (CSV).
@@ -136,7 +136,7 @@ def write_page(report: Report, file: str | Path, *, command: str) -> Path:
     Args:
         report: What it says.
         file: Where: a file that is not there yet, or an earlier page, which is replaced.
-        command: The command that makes it again.
+        command: The command that makes it again; empty where there is none.
 
     Returns:
         The page.

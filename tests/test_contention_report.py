@@ -306,7 +306,7 @@ def test_every_table_says_what_its_arms_survive(page):
 
 
 def test_a_folder_gets_the_pictures_and_the_figures_beside_the_page(tmp_path):
-    written = contention_report.write(found(together(FULL, ALWAYS)), tmp_path / "report", command="")
+    written = contention_report.write(found(together(FULL, ALWAYS)), tmp_path / "report")
     assert written == tmp_path / "report" / "index.html"
     beside = {entry.name for entry in written.parent.iterdir()}
     assert beside == {
@@ -317,7 +317,8 @@ def test_a_folder_gets_the_pictures_and_the_figures_beside_the_page(tmp_path):
 
 def test_a_page_of_nothing_says_so(tmp_path):
     nothing = Contention((), skipped={"sqlite NORMAL, 1 worker": "it was killed <b>"}, interrupted=True)
-    text = contention_report.write(nothing, tmp_path / "page.html", command="").read_text(encoding="utf-8")
+    text = contention_report.write(nothing, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "makes this page again" not in text
     assert "Nothing was run to its end" in Page(text).words
     assert "<b>" not in text
 
@@ -330,10 +331,10 @@ def test_a_file_or_folder_that_is_something_else_is_refused(tmp_path):
     contention_report.check(tmp_path / "page.html")
     contention_report.check(tmp_path / "folder")
     with pytest.raises(ValueError, match="is no report"):
-        contention_report.write(found(together(FULL)), tmp_path / "notes.html", command="")
+        contention_report.write(found(together(FULL)), tmp_path / "notes.html")
 
 
 def test_a_run_without_calls_or_waits_is_drawn_all_the_same(tmp_path):
     one = FULL[FULL["workers"] == 2].assign(runs=1, reserve_max=0.0, reserve_mean=0.0)
-    text = contention_report.write(found(together(one)), tmp_path / "page.html", command="").read_text(encoding="utf-8")
+    text = contention_report.write(found(together(one)), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Each was run once" in Page(text).words

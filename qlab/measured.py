@@ -22,7 +22,7 @@ class Measured:
         behind: How late the latest of those began, in seconds.
         locked: How many calls waited for the store's lock for over a millisecond.
         locked_seconds: How long they did, together.
-        lock_errors: How many calls were given up because of the lock.
+        lock_errors: How many calls were given up: of SQLite because of its lock, of a server because it did not answer.
         lost: How many jobs were dispatched, and are neither completed, failed nor in the store.
         duplicated: How many jobs were completed more than once, or given out twice as the same attempt.
         worker_cpu: The workers' processor time, in seconds.

@@ -57,7 +57,7 @@ def contention(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `fewest_most` (float64, 0 to 1): the fewest jobs of a worker by the most of one; the median;
         - `jain` (float64, 0 to 1): Jain's index of fairness, (Σx)² / (n Σx²) of the jobs x of n workers; the median;
         - `locked`, `lock_errors` (int64): how many calls waited over 1 ms for the store's lock, and were given up
-          because of it, in all repeats;
+          (SQLite: because of it; a server: because it did not answer), in all repeats;
         - `locked_s` (float64, s): how long they waited, together;
         - `lost`, `duplicated` (int64): how many jobs vanished, or were done twice, in all repeats;
         - `worker_cpu`, `server_cpu` (float64, s): processor time a job, of the workers and of the server; medians;

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from qlab import Queue, benchmarks
+from qlab.benchmarks import redis
 from qlab.cli import main
 from qlab.driver import Counts
 from qlab.peers import raw_memory, simulators
@@ -30,7 +31,8 @@ def test_everything_is_measured_as_often_as_asked_and_written_as_json(tmp_path: 
     told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
     assert [(each["benchmark"], each["figure"]) for each in told["measured"]] == FIGURES
     assert told["settings"] == {"jobs": 100, "runs": 2}
-    assert {"machine", "Python", "qlab", "SQLite"} <= set(told["machine"])
+    assert {"machine", "Python", "qlab", "SQLite", "stores on"} <= set(told["machine"])
+    assert redis.missing() or {"Redis", "Valkey"} & set(told["machine"])
     for each in told["measured"]:
         if each["skipped"]:
             assert (each["median"], each["runs"]) == (None, [])

@@ -1,19 +1,19 @@
 """How fast qlab is on this machine, as ratios: of each, two things are measured in turn, in one run."""
 
 import json
-import os
-import platform
-import sqlite3
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from qlab import __version__
 from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating, sqlite
 from qlab.benchmarks.figures import Benchmark, Values
+from qlab.drivers.server import EmbeddedServer
+from qlab.errors import QlabError
+from qlab.machine import about
+from qlab.peers.table import PEERS
 from qlab.show import table_html
 
 JOBS = 100_000
@@ -152,24 +152,18 @@ def _plain(value: float | None) -> str:
 
 
 def _machine() -> dict[str, str]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    packages = {name: _version(name) for name in ("simpy", "pandas", "numpy")}
-    return {
-        "machine": f"{_processor()}, {cores} cores, {platform.system()} {platform.machine()}",
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "qlab": __version__,
-        "SQLite": sqlite3.sqlite_version,
-        **{name: found for name, found in packages.items() if found},
-    }
+    packages = {name: _version(name) for name in ("simpy", "numpy", *(peer.package for peer in PEERS))}
+    here = {name: told for name, told in about().items() if name != "queue-lab"}  # qlab may run without being installed
+    return {**here, "qlab": __version__, **_server(), **{name: found for name, found in packages.items() if found}}
 
 
-def _processor() -> str:
+def _server() -> dict[str, str]:
+    """Tell which server private ones are, where there can be any."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(named), "") or platform.processor() or "an unknown processor"
+        with EmbeddedServer() as server:
+            return {server.name: server.version}
+    except QlabError:
+        return {}
 
 
 def _version(package: str) -> str:

@@ -20,9 +20,9 @@ _REAL = (
     "Worker processes that start at once, each with its own connection: scan_library walks a folder and dispatches "
     "one enrich_item a file, whose handler reads and parses it. The arms run in an order of chance, on one machine; a "
     "bar is the median of an arm's runs, its line goes from the slowest to the fastest. Most of a job's time here is "
-    "the parsing, so the stores look more alike than they are: the gap, from the end of a job to the same worker's "
-    "next, is the store's part. All jobs are there from the start, so a wait is mostly the line before a job. More "
-    "workers than cores bring little."
+    "the parsing, so the stores look more alike than they are: the gap between two jobs of a worker, the one call that "
+    "completes a job and reserves the next, is the store's part. All jobs are there from the start, so a wait is "
+    "mostly the line before a job. More workers than cores bring little."
 )
 _ALIKE = (
     "Speed is compared at like durability: SQLite in WAL mode with synchronous=NORMAL and an append-only file that is "
@@ -186,7 +186,7 @@ def _real(compared: Comparison) -> Section:
         [_REAL, where, _ALIKE if _alike(compared) else _NOT_ALIKE],
         [
             (
-                "How fast: medians of the runs; gap: between two jobs of a worker; wait: from dispatch to start",
+                "How fast: medians of the runs; gap: the call between two jobs; wait: from dispatch to start",
                 real[fast],
             ),
             (

@@ -263,7 +263,22 @@ def test_no_ratio_is_made_of_jobs_that_qlab_lost_or_did_twice(
     monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int]
 ) -> None:
     monkeypatch.setattr(measuring, "measure_once", lambda peer, n, _: round_of(peer, n, **wrong))
+    monkeypatch.setattr(measuring, "reasons", lambda _: {})
+    monkeypatch.setattr(ratios, "reasons", lambda _: {})
     with pytest.raises(QlabError, match=r"qlab SQLite .* with . processes: . jobs were lost and . done twice, of 20"):
+        bench(["peers_sqlite"], runs=1)
+
+
+def test_where_qlab_itself_cannot_be_measured_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(peer: Peer, workers: int, _: int) -> Round:
+        if peer.package == "qlab":
+            raise QlabError("worker process 2 ended by itself")
+        return round_of(peer, workers)
+
+    monkeypatch.setattr(measuring, "measure_once", measured)
+    monkeypatch.setattr(measuring, "reasons", lambda _: {})
+    monkeypatch.setattr(ratios, "reasons", lambda _: {})
+    with pytest.raises(QlabError, match=r"qlab SQLite .* was not measured: worker process 2 ended by itself"):
         bench(["peers_sqlite"], runs=1)
 
 

@@ -66,6 +66,9 @@ def _check(compared: Compared) -> None:
         if each.peer.package == "qlab" and (each.lost or each.duplicated):
             told = f"{each.lost} jobs were lost and {each.duplicated} done twice"
             raise QlabError(f"{each.peer.name} with {each.workers} processes: {told}, of {each.jobs}")
+    for peer in compared.peers:
+        if peer.package == "qlab" and (why := compared.missing.get(peer.name)):
+            raise QlabError(f"{peer.name} was not measured: {why}")
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (_benchmark("SQLite"), _benchmark("Redis"))

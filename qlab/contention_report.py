@@ -39,7 +39,7 @@ _MODEL = (
 )
 _SCANS = (
     "A scan that stores its rows in one transaction holds a SQLite file's lock for as long. Chunks alone help little: "
-    "whoever waits for the lock asks again every few milliseconds, and between two chunks it is free for microseconds. "
+    "whoever waits for the lock asks again in a millisecond or so, and between two chunks it is free for microseconds. "
     "A pause between them, longer than others wait, lets everybody in. A wait counts from the moment at which a "
     "dispatch was due."
 )

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from qlab import Queue, benchmarks
 from qlab.benchmarks import redis
+from qlab.benchmarks.figures import Benchmark, Figure
 from qlab.cli import main
 from qlab.driver import Counts
+from qlab.errors import QlabError
 from qlab.peers import raw_memory, simulators
 from qlab.theory import waiting
 
@@ -141,3 +143,47 @@ def test_the_queue_that_all_simulate_is_the_one_that_theory_knows() -> None:
     expected = waiting.MMc(3.2, 1.0, 4).wait
     mean = sum(simulators.raw_sqlite(2_000, seed) for seed in range(10)) / 10
     assert mean == pytest.approx(expected, rel=0.15)
+
+
+def going_wrong(error: BaseException, after: int) -> Benchmark:
+    """A benchmark of which so many runs go well."""
+
+    def run(jobs: int, run: int) -> dict[str, float]:
+        if run >= after:
+            raise error
+        return {"figure": float(run)}
+
+    return Benchmark("wrong", "what goes wrong", (Figure("figure"),), run)
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_what_goes_wrong_in_one_benchmark_is_told_and_the_others_are_measured(
+    monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    wrong = going_wrong(QlabError("no disk"), after)
+    monkeypatch.setattr(benchmarks, "BENCHMARKS", (wrong, going_wrong(QlabError("never"), 9)._replace(name="right")))
+    report = benchmarks.measure(jobs=100, runs=3)
+    assert [(each.benchmark, len(each.runs)) for each in report.measured] == [("wrong", after), ("right", 3)]
+    assert report.problems == (f"wrong, run {after + 1}: QlabError: no disk",)
+    assert ("no disk" in report.measured[0].skipped) == (after == 0)
+    done = bench("--jobs", "100", "--runs", "3")
+    assert done.exit_code == 1
+    assert "right" in done.stdout
+    assert "no disk" in done.stderr
+
+
+def test_ctrl_c_keeps_what_was_measured_until_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right = going_wrong(QlabError("never"), 9)._replace(name="right")
+    ended = going_wrong(KeyboardInterrupt(), 1)
+    monkeypatch.setattr(benchmarks, "BENCHMARKS", (right, ended, right._replace(name="never")))
+    done = bench("--jobs", "100", "--runs", "3", "--json", str(tmp_path / "figures.json"))
+    assert (done.exit_code, done.stderr) == (130, "stopped; this is what was measured until then\n")
+    told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    assert [(each["benchmark"], len(each["runs"])) for each in told["measured"]] == [("right", 3), ("wrong", 1)]
+    assert told["interrupted"] is True
+
+
+def test_ctrl_c_before_anything_was_measured_is_a_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmarks, "BENCHMARKS", (going_wrong(KeyboardInterrupt(), 0),))
+    with pytest.raises(KeyboardInterrupt):
+        benchmarks.measure(jobs=100, runs=1)

@@ -12,6 +12,7 @@ from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating, s
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import QlabError
+from qlab.escape import error_text
 from qlab.machine import about
 from qlab.peers.table import PEERS
 from qlab.show import table_html
@@ -81,11 +82,15 @@ class Report:
         machine: The machine and its versions.
         settings: How it was measured.
         measured: The figures.
+        problems: What went wrong in which run; the runs after it of that benchmark are missing.
+        interrupted: Whether somebody ended it with Ctrl-C; the rest is missing.
     """
 
     machine: dict[str, str]
     settings: dict[str, Any]
     measured: tuple[Measured, ...]
+    problems: tuple[str, ...] = ()
+    interrupted: bool = False
 
     def json(self) -> str:
         """Write it as JSON."""
@@ -112,8 +117,12 @@ def measure(
         runs: How often; the things of a ratio are measured in turn within each run.
         progress: Told the share that is done, and what comes next.
 
+    Returns:
+        What was measured, also where one benchmark went wrong, or a Ctrl-C came.
+
     Raises:
         ValueError: A name is none, or a number is out of its range.
+        KeyboardInterrupt: It came before anything was measured.
     """
     there = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     if unknown := [name for name in names if name not in there]:
@@ -123,24 +132,35 @@ def measure(
             raise ValueError(f"{what} is {number!r}: use a whole number from {least}")
     chosen = [there[name] for name in dict.fromkeys(names)] or list(BENCHMARKS)
     measured: list[Measured] = []
+    problems: list[str] = []
+    interrupted = False
     for place, benchmark in enumerate(chosen):
         values: list[Values] = []
-        for number in range(runs):
-            progress((place + number / runs) / len(chosen), benchmark.name)
-            values.append(benchmark.run(jobs, number))
-        measured += _summed(benchmark, values)
+        try:
+            for number in range(runs):
+                progress((place + number / runs) / len(chosen), benchmark.name)
+                values.append(benchmark.run(jobs, number))
+        except QlabError as error:
+            problems.append(f"{benchmark.name}, run {len(values) + 1}: {error_text(error)}")
+        except KeyboardInterrupt:
+            if not measured and not values:
+                raise
+            interrupted = True
+        measured += _summed(benchmark, values, problems[-1] if problems and not values else "")
+        if interrupted:
+            break
     progress(1.0, "")
-    return Report(_machine(), {"jobs": jobs, "runs": runs}, tuple(measured))
+    return Report(_machine(), {"jobs": jobs, "runs": runs}, tuple(measured), tuple(problems), interrupted)
 
 
-def _summed(benchmark: Benchmark, values: list[Values]) -> Iterator[Measured]:
+def _summed(benchmark: Benchmark, values: list[Values], problem: str) -> Iterator[Measured]:
     for figure in benchmark.figures:
         runs = tuple(each[figure.name] for each in values if figure.name in each)
         if runs:
             found = statistics.median(runs), min(runs), max(runs)
             yield Measured(benchmark.name, figure.name, figure.unit, *found, runs, figure.aim)
         else:
-            skipped = benchmark.missing() or "not measured"
+            skipped = problem or benchmark.missing() or "not measured"
             yield Measured(benchmark.name, figure.name, figure.unit, None, None, None, (), figure.aim, skipped)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qlab.commands.store import example, print_lines, progress_bar
+from qlab.commands.store import STOPPED, example, print_lines, progress_bar
+from qlab.errors import QlabError
 
 if TYPE_CHECKING:
     from qlab.benchmarks import Report
@@ -41,6 +42,11 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
     if file is not None:
         file.write_text(report.json() + "\n", encoding="utf-8")
         print_lines(["", f"written: {file}"])
+    if report.interrupted:
+        click.echo("stopped; this is what was measured until then", err=True)
+        click.get_current_context().exit(STOPPED)
+    if report.problems:
+        raise QlabError(" · ".join(report.problems))
 
 
 def _lines(report: "Report") -> Iterator[str]:

@@ -277,6 +277,8 @@ BAD = [
     ({"workers": [1, 65]}, ValueError, "workers is 65"),
     ({"workers": [True]}, ValueError, "workers is True"),
     ({"workers": []}, ValueError, "workers is empty"),
+    ({"workers": 1.5}, TypeError, "workers is 1.5: use a number from 1 to 64, or several"),
+    ({"workers": None}, TypeError, "workers is None"),
     ({"drivers": "sqlite FULLY"}, ValueError, "there is no arm 'sqlite FULLY'"),
     ({"drivers": []}, ValueError, "there is no arm to run"),
     ({"drivers": 7}, TypeError, "drivers is 7: use names"),
@@ -719,6 +721,19 @@ def test_what_went_wrong_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> No
     assert measured(found.runs[0]).duplicated >= 1
     assert found.notes[0].startswith("Jobs went wrong (memory, 1 worker, repeat 1: 0 lost, ")
     assert "was completed by worker 1 at" in found.notes[0]
+
+
+@pytest.mark.parametrize("mode", ["process", "thread"])
+def test_handlers_of_your_own_that_fail_are_told_in_words(mode: Any, module: Callable[..., str]) -> None:
+    handlers = module("""
+    if job.id % 2:
+        raise ZeroDivisionError("not today")
+    """)
+    once = Policy(tries=1)
+    found = contention("sqlite OFF", workers=1, jobs=4, repeats=1, mode=mode, handlers=handlers, policy=once)
+    told = "Your handlers failed 2 jobs for good in 1 of 1 runs (mine: ZeroDivisionError: not today)"
+    assert [note for note in found.notes if note.startswith(told)]
+    assert measured(found.runs[0]).lost == 0
 
 
 def _forgetful(self: MemoryDriver, reservation: Any, *, now: float, retry_after: float | None) -> Any:

@@ -188,7 +188,8 @@ class _Session:
         runs = [_against(run, quietest) for run in self._runs]
         said = noise.in_words([spin / quietest for spin in spins], self._others)
         shared = [_SHARED] if self._plan.mode == "thread" else []
-        return tuple(runs), (*_wrong(runs), *shared, *said, *self._late())
+        failed = [] if self._plan.register is None else _failed(runs)
+        return tuple(runs), (*_wrong(runs), *failed, *shared, *said, *self._late())
 
     def _late(self) -> Iterator[str]:
         """Say where jobs came later than they should."""
@@ -216,6 +217,16 @@ def _wrong(runs: Iterable[Run]) -> Iterator[str]:
             yield f"Jobs went wrong ({where}: {says}): {'; '.join(found[:_SHOWN])}{more}."
 
 
+def _failed(runs: Sequence[Run]) -> Iterator[str]:
+    """Say where the reader's own handlers failed: how fast they do so is no rate of jobs."""
+    failures = [[event for event in run.trace if event.kind is Kind.FAILED] for run in runs]
+    if failed := [event for each in failures for event in each]:
+        jobs = f"{len(failed)} job{'' if len(failed) == 1 else 's'}"
+        where = f"{sum(map(bool, failures))} of {len(runs)} runs"
+        first = f"{failed[0].name}: {failed[0].detail}"
+        yield f"Your handlers failed {jobs} for good in {where} ({first}): those count as none that is done."
+
+
 def _says(arm: str, workers: int) -> str:
     return f"{arm}, {workers} worker{'' if workers == 1 else 's'}"
 
@@ -231,6 +242,8 @@ def _against(run: Run, quietest: float) -> Run:
 
 
 def _counts(workers: Iterable[int]) -> Sequence[int]:
+    if not isinstance(workers, int | Iterable):
+        raise TypeError(f"workers is {workers!r}: use a number from 1 to {MOST_WORKERS}, or several")
     counts = [workers] if isinstance(workers, int) else list(workers)
     if not counts:
         raise ValueError("workers is empty: name at least one number of workers")

@@ -12,6 +12,7 @@ from qlab.clock import Clock, SystemClock, duration, us
 from qlab.driver import Counts, Driver, Statement
 from qlab.drivers.sqlite import SqliteDriver
 from qlab.errors import DriverUnavailable, QueueClosed, ReplyLost, UnknownFailedJob, UnusableStore
+from qlab.escape import shortened
 from qlab.job import Attempt, AttemptVerbs, FailedJob, Job, JobState, NewJob, Reservation
 from qlab.log import log
 from qlab.outcome import Outcome, Settled
@@ -266,9 +267,12 @@ class Queue:
 
         Returns:
             The jobs.
+
+        Raises:
+            TypeError: One of them is no pair. Nothing was stored.
         """
         now = self.clock.now()
-        return self._dispatch(list(jobs), now, now + duration(delay, "delay"))
+        return self._dispatch(_pairs(jobs), now, now + duration(delay, "delay"))
 
     def handler_of(self, name: str) -> Handler | None:
         """Find the function that is registered as a handler; None where none has this name."""
@@ -761,6 +765,16 @@ def _state(state: JobState | str) -> JobState:
     if state not in choices:
         raise ValueError(f"state is {state!r}: use {', '.join(choices)}; failed() lists the failed jobs")
     return JobState(state)
+
+
+def _pairs(jobs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    if not isinstance(jobs, Iterable):
+        raise TypeError(f"jobs is {jobs!r}: use (name, payload) pairs")
+    pairs = list(jobs)
+    for place, each in enumerate(pairs):
+        if not isinstance(each, tuple | list) or len(each) != 2:  # two letters would be a pair, too
+            raise TypeError(f"jobs[{place}] is {shortened(repr(each), 200)}: use a pair, (name, payload)")
+    return pairs
 
 
 def _writes(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:

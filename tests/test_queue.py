@@ -606,6 +606,24 @@ def test_dispatching_none_of_many_is_fine(queue: Queue) -> None:
     assert len(queue.trace) == 0
 
 
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ([("A", 1), "AB"], r"jobs\[1\] is 'AB': use a pair, \(name, payload\)"),
+        (["A"], r"jobs\[0\] is 'A'"),
+        ([("A", 1), ("A",)], r"jobs\[1\] is \('A',\)"),
+        ([("A", 1, 5.0)], r"jobs\[0\] is \('A', 1, 5.0\)"),
+        ([None], r"jobs\[0\] is None"),
+        ({"A": 1}, r"jobs\[0\] is 'A'"),
+        (None, "jobs is None"),
+    ],
+)
+def test_what_is_no_pair_is_refused_before_any_job_is_stored(queue: Queue, jobs: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        queue.dispatch_many(jobs)
+    assert not queue.jobs()
+
+
 def test_uids_are_random_and_stand_in_no_trace(queue: Queue) -> None:
     queue.handler("A", tries=1)(lambda job: 1 / 0)
     uids = [queue.dispatch("A").uid for _ in range(300)]

@@ -13,8 +13,9 @@ from qlab.frames.predictions import predictions, round_trip_of
 from qlab.show import rounded
 
 _ENOUGH = (
-    f"A store is counted on for {SHARE:.0%} of the most that it did here; the mean wait for it at that rate is what "
-    "M/M/1 gives, for arrivals by chance. No power was cut: what survives one is what the settings promise."
+    f"A store is counted on for {SHARE:.0%} of the most that it did here; the mean time in line for it at that rate is "
+    "what M/M/1 gives, for arrivals by chance, and the call that reserves comes on top. No power was cut: what "
+    "survives one is what the settings promise."
 )
 _FAR = 0.0005  # seconds: a round trip within a data centre
 _LITTLE = 1e-6  # seconds: shorter waits are not told apart
@@ -98,7 +99,7 @@ def _once(*rows: Row) -> bool:
 
 def _until(limit: Limit) -> str:
     least, wait = "at least " if limit.rising else "", rounded(_wait(limit.rate, limit.enough))
-    return f"{least}{_about(limit.enough)} (mean wait {wait})"
+    return f"{least}{_about(limit.enough)} (mean time in line {wait})"
 
 
 def _most(limit: Limit) -> str:
@@ -108,7 +109,7 @@ def _most(limit: Limit) -> str:
 
 
 def _wait(most: float, rate: float) -> float:
-    """Tell the mean wait of M/M/1 (Erlang, 1909), in seconds, where so many jobs a second are done at most."""
+    """Tell the mean time in line of M/M/1 (Erlang, 1909), in seconds, where so many jobs a second are done at most."""
     return rate / most / (most - rate)
 
 
@@ -205,7 +206,7 @@ def _use(limit: Limit, rate: float) -> str:
     row = limit.serving(rate)
     most = row["jobs_per_second"]
     wait = _wait(most, rate)
-    waits = f"waits {rounded(wait)} on average" if wait >= _LITTLE else "hardly waits"
+    waits = f"waits in line for {rounded(wait)} on average" if wait >= _LITTLE else "hardly waits"
     return f"{limit.arm} with {_workers(row['workers'])} ({_rate(most)} at most; a job {waits})"
 
 

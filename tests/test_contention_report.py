@@ -41,8 +41,8 @@ def starting(lines, start):
 def test_what_one_can_be_counted_on_for_is_seven_tenths_of_the_most_that_it_did():
     (line,) = starting(said(FULL, ALWAYS), "To survive a power cut:")
     wait = theory.MMc(rate=0.7 * 2_980, service=1 / 2_980, workers=1).wait
-    assert f"SQLite until about 2,100 jobs/s (mean wait {1e6 * wait:.0f} µs)" in line
-    assert "from there Redis until at least about 3,300 jobs/s (mean wait 496 µs)." in line
+    assert f"SQLite until about 2,100 jobs/s (mean time in line {1e6 * wait:.0f} µs)" in line
+    assert "from there Redis until at least about 3,300 jobs/s (mean time in line 496 µs)." in line
     assert "sqlite FULL did 2,980 jobs/s (8 workers, worst reserve 200 ms)" in line
     assert "redis_zset always did 4,700 jobs/s (8 workers, still rising, worst reserve 88 ms)" in line
 
@@ -147,8 +147,8 @@ def at(rate, *arms):
 def test_a_rate_that_both_are_enough_for_is_told_with_the_fewest_workers_of_each():
     assert at(200, FULL, ALWAYS) == (
         "At 200 jobs/s, to survive a power cut: SQLite is enough. sqlite FULL with 1 worker (1,500 jobs/s at most; "
-        "a job waits 103 µs on average); so is redis_zset always with 1 worker (1,660 jobs/s at most; a job waits "
-        "82.5 µs on average)."
+        "a job waits in line for 103 µs on average); so is redis_zset always with 1 worker (1,660 jobs/s at most; a "
+        "job waits in line for 82.5 µs on average)."
     )
     assert "sqlite FULL with 2 workers (2,800 jobs/s at most" in at(1_500, FULL, ALWAYS)
 

@@ -40,7 +40,7 @@ class _Sweeps(NeverRunsOut):
 class SweepsItsOwn(_Sweeps):
     """A worker that starts brings back what a worker of the same name held, at once, and nothing else ever does.
 
-    Sidekiq's reliable fetch kept a list for each process name (sidekiq/sidekiq#5540, #6951). It is quick and robs
+    Sidekiq's reliable fetch kept a list for each process name (sidekiq/sidekiq#1573, #2595). It is quick and robs
     nobody; where the name changes with the restart, as a container's does, the job is an orphan for ever.
     """
 

@@ -198,6 +198,11 @@ def test_a_round_trip_that_was_not_is_told_as_the_model_says():
     assert starting(said(SQLITE), "Redis ran") == []
 
 
+def test_a_model_that_did_not_foretell_many_workers_foretells_no_round_trip_either():
+    grouped = arm("redis_zset always", CLASSES[3], [200, 400, 800, 1_500], 0.005)
+    assert starting(said(FULL, grouped), "Redis ran beside") == []
+
+
 # -- what cannot be said --
 
 

@@ -345,7 +345,7 @@ class Queue:
             worker: Who does it, for the trace.
             stopping: Asked between any two steps: whether to take no further job. The one in hand is finished.
             leaving: Asked before a handler is called: whether to call none any more. A job whose reservation was
-                under way is given back, its attempt stays counted.
+                under way is given back, its attempt stays counted, and the work ends.
             holding: Told the reservation of a job before its handler is called, and None after.
 
         Raises:

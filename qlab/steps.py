@@ -209,13 +209,14 @@ class Steps:
         held = self._next(worker, stopping)
         while held is not None:
             holding(held)
-            ended = _GIVEN_BACK if leaving() else self._run_through(held, None, worker, spend)
+            left = leaving()
+            ended = _GIVEN_BACK if left else self._run_through(held, None, worker, spend)
             holding(None)
             if ended.error is None and not isinstance(ended.returned, Release) and not stopping():
                 held = self._complete_and_reserve(held, worker, tell, stopping)
             else:
                 tell(self.settle(held, ended, None, worker))
-                held = self._next(worker, stopping)
+                held = None if left else self._next(worker, stopping)
 
     def _next(self, worker: str, stopping: Asked) -> Reservation | None:
         return None if stopping() else self.reserve(None, worker)

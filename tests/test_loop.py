@@ -151,6 +151,15 @@ def test_whenever_it_is_to_leave_no_handler_is_called_and_what_was_under_way_is_
     assert len(ran) == JOBS
 
 
+def test_to_be_told_to_leave_is_enough_to_end_it(queue: Queue) -> None:
+    for number in range(1, JOBS + 1):
+        ran, told, leaving = filled(queue), [], From(number)
+        queue.work(told.append, stopping=From(20), leaving=leaving)
+        assert names(told) == ["Completed"] * len(ran) + ["Released"]
+        assert (len(ran), leaving.asked) == (number - 1, number)
+        queue.clear()
+
+
 def test_whatever_is_in_hand_is_told_before_its_handler_and_no_more_after(queue: Queue) -> None:
     told: list[str] = []
     filled(queue, lambda job: told.append(f"run {job.id}"))

@@ -95,6 +95,22 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_p
     assert "figures.json" in done.output
 
 
+@pytest.mark.parametrize("before", [None, "{}"])
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, ZeroDivisionError])
+def test_measuring_that_does_not_end_leaves_the_file_as_it_was(
+    problem: type[BaseException], before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(*args: Any, **kwargs: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr("qlab.benchmarks.measure", measure)
+    file = tmp_path / "figures.json"
+    if before is not None:
+        file.write_text(before)
+    assert bench("trace", "--json", str(file)).exit_code != 0
+    assert (file.read_text() if file.exists() else None) == before
+
+
 def test_progress_goes_from_nothing_to_all() -> None:
     told: list[tuple[float, str]] = []
     benchmarks.measure(["trace", "growth"], jobs=100, runs=2, progress=lambda done, what: told.append((done, what)))

@@ -1,6 +1,7 @@
 """`qlab bench`: how fast qlab is on this machine, as ratios."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,7 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
     """
     from qlab import benchmarks
 
-    if file is not None:
-        file.touch()  # before minutes of measuring, if it cannot be written
-    with progress_bar() as progress:
+    with _kept(file), progress_bar() as progress:
         report = benchmarks.measure(names, jobs=jobs, runs=runs, progress=progress)
     print_lines(_lines(report))
     if file is not None:
@@ -47,6 +46,20 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
         click.get_current_context().exit(STOPPED)
     if report.problems:
         raise QlabError(" · ".join(report.problems))
+
+
+@contextmanager
+def _kept(file: Path | None) -> Iterator[None]:
+    """Make a file before minutes of measuring, if it cannot be written; an empty one is not left where those fail."""
+    made = file is not None and not file.exists()
+    if file is not None:
+        file.touch()
+    try:
+        yield
+    except BaseException:
+        if file is not None and made:
+            file.unlink(missing_ok=True)
+        raise
 
 
 def _lines(report: "Report") -> Iterator[str]:

@@ -38,7 +38,7 @@ class Seat:
     def __init__(self, path: str) -> None:
         self.path = path
         self.uses = self.look_at = 0
-        self.checkpointed_at = -random.randrange(1_000)  # those of other connections are at other moments
+        self.checkpointed_at = -random.randrange(240)  # those of other connections are at other moments
         self.lock = threading.RLock()
         with _forking:
             self.connection: sqlite3.Connection | None = sqlite3.connect(

@@ -33,10 +33,8 @@ _JOURNALS = ("WAL", "DELETE")
 _WAIT = (0.001, 0.003)  # seconds
 _OLD = 0.02  # seconds: who has waited for so long asks twice as often
 _OLDEST_ASKS = 4  # times as often as who has just begun to wait
-_LOOK_EVERY = 16  # uses of a connection
-_CHECKPOINT_EVERY = {"FULL": 240, "EXTRA": 240}  # as above; a WAL that still grows makes each sync to the disk slower
+_LOOK_EVERY, _CHECKPOINT_EVERY = 16, 240  # uses of a connection: while a WAL grows, each sync to the disk is slower
 _AFTER_A_READER = 1_000  # as above
-_CHECKPOINT_SELDOM = 496  # as above: where a commit is not synced, a checkpoint is what is
 _LONG = 64 * 2**20  # bytes
 _CHECKPOINT_TRIES = 20
 _patience = random.Random()
@@ -76,7 +74,6 @@ class Database:
         self.synchronous = _chosen("synchronous", synchronous, _SYNCHRONOUS)
         self.journal = "" if journal is None else _chosen("journal", journal, _JOURNALS)
         self.lock_wait = lock_wait
-        self._checkpoint_every = _CHECKPOINT_EVERY.get(self.synchronous, _CHECKPOINT_SELDOM)
         self.listeners: list[Listener] = []
         self._schema = Schema(schema, folder)
         self._folder = folder
@@ -250,11 +247,11 @@ class Database:
         if self.journal != "WAL" or connection.in_transaction:
             return
         since, long = seat.uses - seat.checkpointed_at, self._wal_bytes() >= _LONG
-        if long or since >= self._checkpoint_every:
+        if long or since >= _CHECKPOINT_EVERY:
             seat.checkpointed_at = seat.uses
             if not _checkpointed(connection, "TRUNCATE" if long else "RESTART"):
                 seat.look_at = seat.uses + _AFTER_A_READER  # somebody reads for long, and is not waited for
-        elif since >= self._checkpoint_every - _LOOK_EVERY:
+        elif since >= _CHECKPOINT_EVERY - _LOOK_EVERY:
             _checkpointed(connection, "PASSIVE")  # most of it, while others write
 
     def _wal_bytes(self) -> int:

@@ -61,7 +61,7 @@ def test_a_page_that_cannot_be_finished_leaves_what_was_there(told, tmp_path, mo
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "_png", interrupted)
+    monkeypatch.setattr(report, "png", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report.write_page(told, target, command="second")
     assert "first" in target.read_text(encoding="utf-8")

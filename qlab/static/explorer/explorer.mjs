@@ -44,8 +44,8 @@ function drawExplorer(session, el) {
     setText(status, spoken(told));
   }
   /** What is said aloud: one voice, so nothing while the board of a replay speaks. */
-  function spoken({ replay: going, found }) {
-    if (session.busy) return told.doing;
+  function spoken({ replay: going, found, doing }) {
+    if (session.busy) return doing;
     return found && !going ? `${outcomes.said()} ${order.said()}` : "";
   }
   const place = h("div", { class: "qlab-place" }, root);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -265,8 +266,8 @@ def test_no_ratio_is_made_of_jobs_that_qlab_lost_or_did_twice(
     monkeypatch.setattr(measuring, "measure_once", lambda peer, n, _: round_of(peer, n, **wrong))
     monkeypatch.setattr(measuring, "reasons", lambda _: {})
     monkeypatch.setattr(ratios, "reasons", lambda _: {})
-    with pytest.raises(QlabError, match=r"qlab SQLite .* with . processes: . jobs were lost and . done twice, of 20"):
-        bench(["peers_sqlite"], runs=1)
+    (problem,) = bench(["peers_sqlite"], runs=1).problems
+    assert re.search(r"qlab SQLite .* with . processes: . jobs were lost and . done twice, of 20", problem)
 
 
 def test_where_qlab_itself_cannot_be_measured_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +279,8 @@ def test_where_qlab_itself_cannot_be_measured_the_reason_is_told(monkeypatch: py
     monkeypatch.setattr(measuring, "measure_once", measured)
     monkeypatch.setattr(measuring, "reasons", lambda _: {})
     monkeypatch.setattr(ratios, "reasons", lambda _: {})
-    with pytest.raises(QlabError, match=r"qlab SQLite .* was not measured: worker process 2 ended by itself"):
-        bench(["peers_sqlite"], runs=1)
+    (problem,) = bench(["peers_sqlite"], runs=1).problems
+    assert re.search(r"qlab SQLite .* was not measured: worker process 2 ended by itself", problem)
 
 
 def test_what_the_ratios_are_of_is_measured() -> None:
@@ -297,22 +298,25 @@ def command(*words: str) -> Any:
 def test_the_command_tells_of_other_queues_on_stores_that_survive_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    failing = next((peer for peer in reversed(PEERS) if not peer.missing()), None)
+    if failing is None:
+        pytest.skip("no other queue is installed (the extra peers)")
     monkeypatch.setenv("COLUMNS", "140")
-    asked = noted(monkeypatch, failing="saq")
+    asked = noted(monkeypatch, failing=failing.name)
     done = command("--peers", "--quick", "--json", str(tmp_path / "found.json"))
     assert done.exit_code == 0, done.output
     assert {workers for _, workers, _ in asked} == {1, 4}
     assert max(jobs for _, _, jobs in asked) == NORMAL.pace / 5
     full, normal, promises = (done.output.index(f"{head}:") for head in HEADS)
     assert full < normal < promises
-    there = [peer for peer in PEERS if not peer.missing() and peer.name != "saq"]
+    there = [peer for peer in PEERS if not peer.missing() and peer is not failing]
     for peer in there:
         assert f"{peer.package} {peer.version}" in done.output[full:promises]
         assert f"\n{peer.package} " in done.output[promises:]
-    assert "Left out: saq: database is locked" in done.output
+    assert f"Left out: {failing.name}: database is locked" in done.output
     said = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert {row["peer"] for row in said["peers"]} == {"qlab", *(peer.package for peer in there)}
-    assert said["peers_left_out"]["saq"] == "database is locked"
+    assert said["peers_left_out"][failing.name] == "database is locked"
 
 
 def test_without_the_option_the_command_measures_no_other_queue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,15 @@ or `qlab`, and what `Place` tells.
 
 import hashlib
 import json
-import os
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from itertools import count
-from threading import Thread
 from typing import Any, NamedTuple
 
 import redis
 
 from qlab.clock import SystemClock, monotonic
+from qlab.contend.member import Member
 from qlab.drivers.redis_store import RedisStore
 from qlab.drivers.statements import script
 from qlab.job import Attempt
@@ -28,7 +26,6 @@ NAME = "noop"
 
 _RETRY_AFTER = 90_000_000  # microseconds
 _CHUNK = 500  # jobs in a pipeline, as in a script of `dispatch_many`
-_OUT_OF_WORK = 3
 
 
 class Place(NamedTuple):
@@ -163,24 +160,12 @@ def _row(uid: str, at: int, seq: int) -> bytes:
 
 def main() -> None:
     """Get ready, wait for the start, work, and tell how many jobs that were, and when it was done."""
-    setup = json.loads(sys.stdin.readline())
+    member = Member()
+    setup = member.setup()
     worker = KINDS[setup.pop("kind")](Place(**setup))
-    _tell("ready")
-    if not sys.stdin.readline():
-        return
-    Thread(target=_end_with_the_input, daemon=True).start()
+    member.start()
     done = worker.work()
-    _tell("end", done, monotonic())
-
-
-def _tell(*message: object) -> None:
-    sys.stdout.write(f"{json.dumps(message)}\n")
-    sys.stdout.flush()
-
-
-def _end_with_the_input() -> None:
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(_OUT_OF_WORK)
+    member.tell("end", done, monotonic())
 
 
 if __name__ == "__main__":

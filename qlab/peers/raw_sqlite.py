@@ -5,16 +5,14 @@ setup has the `url`, and how it `waits` for the lock: `qlab`, or `sqlite` for SQ
 """
 
 import json
-import os
 import sqlite3
-import sys
 from collections.abc import Iterable
 from itertools import count
-from threading import Thread
 from typing import Any
 
 from qlab import drivers
 from qlab.clock import SystemClock, monotonic
+from qlab.contend.member import Member
 from qlab.contend.timed import Timed
 from qlab.driver import Driver
 from qlab.drivers.sqlite import SqliteDriver
@@ -31,7 +29,6 @@ WAITS = ("qlab", "sqlite")
 
 _RETRY_AFTER = 90_000_000  # microseconds
 _BUSY_TIMEOUT = 5_000  # milliseconds, which is what `sqlite3.connect` sets if it is not told
-_OUT_OF_WORK = 3
 
 
 class Raw:
@@ -159,28 +156,16 @@ def _look(job: Attempt) -> None:
 
 def main() -> None:
     """Get ready, wait for the start, work; tell how many jobs that was, when it was done, its longest reserve (s)."""
-    setup = json.loads(sys.stdin.readline())
+    member = Member()
+    setup = member.setup()
     driver = drivers.open(setup["url"])
     if setup["waits"] == "sqlite" and isinstance(driver, SqliteDriver):
         let_sqlite_wait(driver)
     timed = Timed(driver, SystemClock(), lambda _: None)
     worker = Ours(timed)
-    _tell("ready")
-    if not sys.stdin.readline():
-        return
-    Thread(target=_end_with_the_input, daemon=True).start()
+    member.start()
     done = worker.work()
-    _tell("end", done, monotonic(), max(timed.reserves, default=0.0))
-
-
-def _tell(*message: object) -> None:
-    sys.stdout.write(f"{json.dumps(message)}\n")
-    sys.stdout.flush()
-
-
-def _end_with_the_input() -> None:
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(_OUT_OF_WORK)
+    member.tell("end", done, monotonic(), max(timed.reserves, default=0.0))
 
 
 if __name__ == "__main__":

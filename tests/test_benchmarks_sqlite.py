@@ -44,12 +44,17 @@ def test_each_loop_does_every_job_once(store: Store, workers: dict[str, Any], ki
     assert bool(seen) == (kind == "qlab")
 
 
+@pytest.fixture
+def growing_wal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would begin anew at a moment of chance, also while the store is made: ask for this before the store."""
+    monkeypatch.setattr(database, "_CHECKPOINT_EVERY", 10**9)
+
+
 @pytest.mark.parametrize(("kind", "transactions"), [("raw", 41), ("fused", 21)])
 def test_the_bare_loops_commit_as_often_as_they_say(
-    store: Store, workers: dict[str, Any], kind: str, transactions: int, monkeypatch: pytest.MonkeyPatch
+    growing_wal: None, store: Store, workers: dict[str, Any], kind: str, transactions: int
 ) -> None:
     """A frame of the WAL says with each commit how many pages the file then has."""
-    monkeypatch.setattr(database, "_CHECKPOINT_EVERY", 10**9)  # it would begin anew, at a moment of chance
     workers["qlab"].fill(PAYLOADS)
     wal = Path(f"{sqlite_benchmarks.driver_of(store).database.path}-wal")
     before = commits(wal)

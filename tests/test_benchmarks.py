@@ -18,7 +18,7 @@ from qlab.errors import QlabError
 from qlab.peers import raw_memory, simulators
 from qlab.theory import waiting
 
-APART = ("peers", "redis", "shards", "sqlite")  # those that begin so have test files of their own
+APART = ("classroom", "peers", "redis", "shards", "sqlite")  # those that begin so have test files of their own
 NAMES = [each.name for each in benchmarks.BENCHMARKS if not each.name.startswith(APART)]
 FIGURES = [(each.name, figure.name) for each in benchmarks.BENCHMARKS if each.name in NAMES for figure in each.figures]
 

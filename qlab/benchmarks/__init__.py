@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from qlab import __version__
-from qlab.benchmarks import backlogs, loops, peers, redis, shards, simulating, sqlite
+from qlab.benchmarks import backlogs, classroom, loops, peers, redis, shards, simulating, sqlite
 from qlab.benchmarks.figures import Benchmark, Values
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import QlabError
@@ -31,6 +31,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     *backlogs.BENCHMARKS,
     *peers.BENCHMARKS,
     *shards.BENCHMARKS,
+    *classroom.BENCHMARKS,
 )
 """What `qlab bench` measures."""
 

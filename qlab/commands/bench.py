@@ -31,7 +31,7 @@ def bench(names: tuple[str, ...], jobs: int, runs: int, file: Path | None) -> No
     it says more than either: compare ratios between machines, not figures. All of it takes some minutes; NAME chooses
     some: simulate, growth, simulate_sqlite, trace, memory_loop, trace_on, sqlite, sqlite_full, sqlite_eight,
     sqlite_eight_full, sqlite_dispatch, sqlite_file, redis, redis_four, redis_dispatch, sqlite_growth, redis_growth,
-    memory, peers_sqlite, peers_redis, shards.
+    memory, peers_sqlite, peers_redis, shards, classroom.
     """
     from qlab import benchmarks
 

@@ -1,6 +1,22 @@
 """qlab: a queue lab.
 
 Dispatch jobs, step workers with `work_once` under a clock that only moves when you move it, and look at what happened.
+
+| about | names |
+|---|---|
+| jobs | `Queue`, `Policy`; `Job`, `JobState`, `Counts`, `FailedJob` |
+| handlers | `Attempt`, `Release` |
+| how a step ends | `Outcome`: `Completed`, `Released`, `Retrying`, `Failed`, `Superseded`, `Unknown`, `Idle` |
+| time | `Clock`, `SimulatedClock`, `SystemClock` |
+| stores | `drivers`, `Driver`, `Reservation`; `flaws`; `calibrate`, `Calibration`, `Cost` |
+| workers | `Worker`, `workers`, `WorkerService`; `systems`; `doctor`, `Checkup`, `Finding` |
+| a lab | `Lab`; `explore`, `Explored` |
+| what happened | `Trace`, `Event`; `frames`, `plots`, `metrics` |
+| simulated runs | `simulate`, `Run`, `Scenario`, `workload`, `faults`; `sweep`; `theory`, `cases` |
+| real runs | `contention`, `Contention`; `compare`, `Comparison` |
+
+`qlab.errors` and `qlab.testing` are imported by their names. `python -m pydoc qlab.Queue`, or `Queue?` in a notebook,
+says what a name takes, gives and raises, with units and an example.
 """
 
 from importlib import import_module

@@ -64,6 +64,12 @@ class Calibration:
         repeats: How many rounds there were.
         load: How many processes ran or waited to, on average, in the last minute; None where the system does not tell.
         processors: How many processors there are.
+
+    Example:
+        >>> from qlab import calibrate
+        >>> measured = calibrate("memory://", jobs=20, repeats=2)
+        >>> [verb.verb for verb in measured.verbs]
+        ['push', 'reserve', 'complete', 'complete_and_reserve', 'release', 'fail']
     """
 
     driver: str
@@ -150,6 +156,12 @@ def calibrate(
     Raises:
         ValueError: A number or the address is none.
         QlabError: The store does not answer, or gives no jobs at the pace that is asked for.
+
+    Example:
+        >>> from qlab import calibrate
+        >>> measured = calibrate("memory://", jobs=20, repeats=2)
+        >>> measured.cost
+        Cost(push=..., reserve=..., complete=..., release=..., fail=..., serial=True, about='...')
     """
     for name, number in (("jobs", jobs), ("repeats", repeats)):
         if not is_whole(number, 1):

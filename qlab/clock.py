@@ -72,7 +72,15 @@ def duration(seconds: float, what: str) -> float:
 
 @runtime_checkable
 class Clock(Protocol):
-    """What a queue asks for the time of its jobs."""
+    """What a queue asks for the time of its jobs.
+
+    Example:
+        >>> from qlab import Clock, Queue, SimulatedClock
+        >>> isinstance(SimulatedClock(), Clock)
+        True
+        >>> Queue("memory://").clock
+        SystemClock()
+    """
 
     def now(self) -> float:
         """Tell the present moment, in seconds."""
@@ -94,6 +102,15 @@ class SimulatedClock:
     Args:
         start: Where it stands at first, in seconds.
         epoch: The moment that 0 is, as an aware `datetime`; without it the clock knows seconds but no days.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from qlab import SimulatedClock
+        >>> clock = SimulatedClock(epoch=datetime(2030, 1, 1, tzinfo=UTC))
+        >>> clock.advance(90)
+        90.0
+        >>> clock
+        SimulatedClock(2030-01-01 00:01:30+00:00)
     """
 
     def __init__(self, start: float = 0.0, *, epoch: datetime | None = None) -> None:
@@ -183,7 +200,14 @@ class SimulatedClock:
 
 
 class SystemClock:
-    """The machine's clock: seconds since 1970-01-01 UTC, the same for every process."""
+    """The machine's clock: seconds since 1970-01-01 UTC, the same for every process.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from qlab import SystemClock
+        >>> SystemClock().moment(datetime(2030, 1, 1, tzinfo=UTC))
+        1893456000.0
+    """
 
     now = staticmethod(time.time)
     """Tells the present moment, in seconds since 1970-01-01 UTC."""

@@ -62,6 +62,13 @@ class Comparison:
         files: How many files of it.
         machine: Versions and settings, by name.
         elapsed: How long all of it took, in seconds.
+
+    Example:
+        >>> from qlab import compare
+        >>> found = compare(["memory"], quick=True)
+        >>> found.simulated()[["driver", "done", "failed"]]
+           driver  done  failed
+        0  memory    17       1
     """
 
     scenario: Scenario
@@ -166,6 +173,11 @@ def compare(
     Raises:
         ValueError: A driver, a number of workers or the folder is none; the message names it.
         MissingRequirement: There is no server for the Redis drivers.
+
+    Example:
+        >>> from qlab import compare
+        >>> compare(["memory"], quick=True)
+        <Comparison of memory: 0 arms>
     """
     wanted = _check(driver_names, workers)
     tell = progress or (lambda done, what: None)  # noqa: ARG005 - nobody is told

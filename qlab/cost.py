@@ -27,6 +27,13 @@ class Cost:
 
     Raises:
         ValueError: A number of seconds is out of its range.
+
+    Example:
+        >>> from qlab import Cost, simulate
+        >>> from qlab.workload import Every, Workload
+        >>> cost = Cost(push=0.001, reserve=0.001, complete=0.001)
+        >>> simulate("memory://", workload=Workload(Every(1), jobs=1), poll=None, cost=cost).until
+        0.004
     """
 
     push: float = 0.0

@@ -31,6 +31,14 @@ class Counts(NamedTuple):
         delayed: Available later.
         reserved: In a worker's hands (in flight).
         failed: In `failed_jobs`.
+
+    Example:
+        >>> from qlab import Queue
+        >>> queue = Queue("memory://")
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail"), queue.dispatch_later("mail", delay=60)
+        >>> queue.counts(), queue.counts().depth
+        (Counts(ready=1, delayed=1, reserved=0, failed=0), 2)
     """
 
     ready: int = 0
@@ -147,6 +155,12 @@ class Driver(ABC):
             polls.
         wakes: Whether `wait` can be woken.
         restart_server: Kills the store's server and starts it again, where that is this driver's own; else None.
+
+    Example:
+        >>> from qlab import drivers
+        >>> with drivers.open("memory://") as driver:
+        ...     driver.name, driver.order, driver.counts("default", now=0.0).depth
+        ('memory', 'available_at', 0)
     """
 
     url: str

@@ -12,20 +12,30 @@ _UNREAD: Any = object()
 
 
 class JobState(StrEnum):
-    """Where a job is; a function of its row and of the moment, the same on every driver."""
+    """Where a job is; a function of its row and of the moment, the same on every driver.
+
+    Attributes:
+        DELAYED: Available later, and not reserved.
+        READY: May be reserved now; so may a job whose reservation has run out.
+        RESERVED: In a worker's hands, until it settles or the reservation runs out.
+        FAILED: In `failed_jobs`.
+        DONE: Completed and gone from the store: only a trace remembers it.
+        LOST: Vanished with its store, which kept it in memory only: only a trace remembers it.
+
+    Example:
+        >>> from qlab import JobState
+        >>> JobState.READY == "ready"
+        True
+        >>> [state.value for state in JobState]
+        ['delayed', 'ready', 'reserved', 'failed', 'done', 'lost']
+    """
 
     DELAYED = "delayed"
-    """Available later, and not reserved."""
     READY = "ready"
-    """May be reserved now; so may a job whose reservation has run out."""
     RESERVED = "reserved"
-    """In a worker's hands, until it settles or the reservation runs out."""
     FAILED = "failed"
-    """In `failed_jobs`."""
     DONE = "done"
-    """Completed and gone from the store: only a trace remembers it."""
     LOST = "lost"
-    """Vanished with its store, which kept it in memory only: only a trace remembers it."""
 
 
 class NewJob(NamedTuple):
@@ -58,6 +68,16 @@ class Job(NamedTuple):
         available_at: When it may be reserved from, in seconds; while it is reserved, when the reservation runs out
             (`math.inf`: never).
         reserved_at: When it was reserved last, in seconds; None while it waits.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> job = queue.dispatch_later("mail", {"to": "ada"}, delay=5)
+        >>> job
+        Job(id=1, name='mail', payload={"to":"ada"}, attempts=0, available_at=5)
+        >>> job.state(now=0), job.state(now=5)
+        (<JobState.DELAYED: 'delayed'>, <JobState.READY: 'ready'>)
     """
 
     id: int
@@ -116,6 +136,17 @@ class Reservation(NamedTuple):
         token: What fences the settling verbs: no other reservation ever had it.
         claimable_since: Since when the job could have been reserved, in seconds: where its wait starts.
         ran_out: Whether it follows a reservation that ran out, which was at `claimable_since`.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail")
+        >>> reservation = queue.reserve()
+        >>> reservation
+        Reservation(job=1, name='mail', attempt=1, until=90)
+        >>> queue.finish(reservation)
+        Completed(job=1, name='mail', attempt=1, at=0.0)
     """
 
     job: Job
@@ -147,6 +178,15 @@ class FailedJob(NamedTuple):
         traceback: The last error's traceback; empty where no handler ran.
         dispatched_at: When it was dispatched, in seconds.
         failed_at: When it failed, in seconds.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail", tries=1)(lambda job: 1 / 0)
+        >>> _ = queue.dispatch("mail", {"to": "ada"})
+        >>> _ = queue.work_once()
+        >>> queue.failed()
+        [FailedJob(id=1, name='mail', payload={"to":"ada"}, attempts=1, error='ZeroDivisionError: ...', failed_at=0)]
     """
 
     id: int | None
@@ -189,11 +229,24 @@ class FailedJob(NamedTuple):
 class Attempt:
     """One run of a handler on a job: what a handler is given (by habit it calls it `job`).
 
+    Args:
+        verbs: What it can ask its queue for, which makes it. The rest is kept, as below.
+
     Attributes:
         context: What the application gave the queue, usually its database.
         reservation: What the worker holds.
         worker: Who runs it, as the trace names it.
         now: The moment that its queue was told, in seconds; None where the queue's clock tells it.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> @queue.handler("resize")
+        ... def resize(job):
+        ...     print(job.id, job.name, job.number, job.payload["width"])
+        >>> _ = queue.dispatch("resize", {"width": 80})
+        >>> _ = queue.work_once()
+        1 resize 1 80
     """
 
     __slots__ = ("_payload", "_verbs", "context", "now", "reservation", "worker")
@@ -269,6 +322,14 @@ class Release(NamedTuple):
 
     Attributes:
         delay: After how many seconds the job may be reserved again.
+
+    Example:
+        >>> from qlab import Queue, Release, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: Release(30))
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once().says
+        'job 1 was given back, until 30 s'
     """
 
     delay: float = 0.0

@@ -66,6 +66,16 @@ class Lab:
     Raises:
         ValueError: A driver or a number is none.
         MissingRequirement: There is no server for a Redis driver.
+
+    Example:
+        >>> from qlab import Lab
+        >>> with Lab("memory", name="example") as lab:
+        ...     lab.dispatch("flaky")
+        ...     lab.step(worker=1)
+        ...     lab.advance(10)
+        ...     lab.queue.counts()
+        [Retrying(job=1, name='flaky', attempt=1, at=0.0, error='RuntimeError: 503 ...', available_at=10.0)]
+        Counts(ready=1, delayed=0, reserved=0, failed=0)
     """
 
     def __init__(

@@ -9,7 +9,14 @@ from qlab.show import seconds, table_html
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one step of a worker ended."""
+    """How one step of a worker ended.
+
+    Example:
+        >>> from qlab import Idle, Outcome, Queue, SimulatedClock
+        >>> outcome = Queue("memory://", clock=SimulatedClock()).work_once()
+        >>> isinstance(outcome, Outcome), isinstance(outcome, Idle), outcome.says
+        (True, True, 'nothing is due at 0 s')
+    """
 
     @property
     def says(self) -> str:
@@ -31,6 +38,14 @@ class Idle(Outcome):
 
     Attributes:
         at: The moment, in seconds.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> outcome = Queue("memory://", clock=SimulatedClock(5)).work_once()
+        >>> outcome
+        Idle(at=5.0)
+        >>> outcome.says
+        'nothing is due at 5 s'
     """
 
     at: float
@@ -71,7 +86,22 @@ class Settled(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class Completed(Settled):
-    """The handler returned; the job is done and gone from the store."""
+    """The handler returned; the job is done and gone from the store.
+
+    Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once()
+        Completed(job=1, name='mail', attempt=1, at=0.0)
+    """
 
     @property
     def says(self) -> str:
@@ -100,7 +130,19 @@ class Released(Settled):
     """The handler gave the job back.
 
     Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
         available_at: When it may be reserved again, in seconds.
+
+    Example:
+        >>> from qlab import Queue, Release, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: Release(30))
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once()
+        Released(job=1, name='mail', attempt=1, at=0.0, available_at=30.0)
     """
 
     available_at: float
@@ -116,8 +158,20 @@ class Retrying(Settled):
     """The attempt failed; the job is tried again after its backoff.
 
     Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
         error: The error in one line.
         available_at: When the backoff ends, in seconds.
+
+    Example:
+        >>> from qlab import Policy, Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock(), policy=Policy(backoff=[10]))
+        >>> _ = queue.handler("mail")(lambda job: 1 / 0)
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once().says
+        'attempt 1 of job 1 failed (ZeroDivisionError: division by zero); again at 10 s'
     """
 
     error: str
@@ -134,7 +188,19 @@ class Failed(Settled):
     """The last attempt failed; the job is in `failed_jobs`.
 
     Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
         error: The error in one line.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail", tries=1)(lambda job: 1 / 0)
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once()
+        Failed(job=1, name='mail', attempt=1, at=0.0, error='ZeroDivisionError: division by zero')
     """
 
     error: str
@@ -150,7 +216,23 @@ class Superseded(Settled):
     """The worker came too late: the job had left its hands, and nothing was changed.
 
     Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
         verb: What the worker wanted to do: `complete`, `release` or `fail`.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail")
+        >>> late = queue.reserve()
+        >>> queue.clock.advance(100)
+        100.0
+        >>> _ = queue.work_once(worker="another")
+        >>> queue.finish(late)
+        Superseded(job=1, name='mail', attempt=1, at=100.0, verb='complete')
     """
 
     verb: str
@@ -166,8 +248,22 @@ class Unknown(Settled):
     """The handler ran, but the store did not answer when the job was settled; it may or may not have been.
 
     Attributes:
+        job: The job's id.
+        name: The handler's name.
+        attempt: Which attempt it was, from 1.
+        at: When it ended, in seconds.
         error: What went wrong, in one line.
         reserved_until: When the job is reserved again if it was not settled, in seconds.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock, drivers, faults
+        >>> from qlab.drivers.troubled import Troubled
+        >>> store = Troubled(drivers.open("memory://"), [faults.LostReply("complete")])
+        >>> queue = Queue(store, clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail")
+        >>> queue.work_once()
+        Unknown(job=1, name='mail', attempt=1, at=0.0, error='ReplyLost: ...', reserved_until=90.0)
     """
 
     error: str

@@ -34,6 +34,13 @@ class Policy:
     Raises:
         TypeError: A value is of another type.
         ValueError: A value is out of its range; the message names it.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab import Policy
+        >>> policy = Policy(tries=5, backoff=[10, 60])
+        >>> [policy.delay(attempts, Random(7)) for attempts in (1, 2, 3, 4)]
+        [10.0, 60.0, 60.0, 60.0]
     """
 
     tries: int | None = 3

@@ -61,6 +61,21 @@ class Queue:
 
     Raises:
         ValueError: The name is empty, too long, or no Unicode text.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> @queue.handler("mail")
+        ... def mail(job):
+        ...     print("to", job.payload["to"])
+        >>> _ = queue.dispatch_later("mail", {"to": "ada"}, delay=60)
+        >>> queue.counts()
+        Counts(ready=0, delayed=1, reserved=0, failed=0)
+        >>> queue.clock.advance(60)
+        60.0
+        >>> queue.work_once()
+        to ada
+        Completed(job=1, name='mail', attempt=1, at=60.0)
     """
 
     def __init__(

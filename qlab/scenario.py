@@ -104,6 +104,14 @@ class Scenario:
     Raises:
         TypeError: A value is of another type.
         ValueError: A value is out of its range, or a job or fault names no handler.
+
+    Example:
+        >>> from qlab import Scenario, simulate
+        >>> from qlab.scenario import Arrival, Behaviour
+        >>> mail = Behaviour(seconds=2.0)
+        >>> one = Scenario("one mail", arrivals=(Arrival(0.0, "mail"),), handlers={"mail": mail}, poll=None)
+        >>> [(event.at, event.kind.value) for event in simulate("memory://", one).trace]
+        [(0.0, 'dispatched'), (0.0, 'reserved'), (2.0, 'completed')]
     """
 
     name: str

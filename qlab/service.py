@@ -48,6 +48,16 @@ class WorkerService:
 
     Raises:
         ValueError: A number is out of its range, or `recover` is none of its choices.
+
+    Example:
+        >>> from qlab import Queue, WorkerService
+        >>> service = WorkerService(Queue("memory://"), concurrency=2)
+        >>> @service.handler("mail")
+        ... async def mail(job):
+        ...     service.stop()
+        >>> _ = service.queue.dispatch("mail")
+        >>> service.run().completed
+        1
     """
 
     def __init__(

@@ -101,6 +101,18 @@ def workers(queue: Queue, count: int, *, name: str = "worker", recover: Recover 
 
     Raises:
         ValueError: `count` is not from 1, or a `Worker` refuses what it is given.
+
+    Example:
+        >>> from threading import Event
+        >>> from qlab import Queue, workers
+        >>> queue, done = Queue("memory://"), Event()
+        >>> _ = queue.handler("mail")(lambda job: done.set())
+        >>> _ = queue.dispatch("mail")
+        >>> with workers(queue, 2) as team:
+        ...     done.wait(timeout=60)
+        True
+        >>> team.total.completed
+        1
     """
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"count is {count!r}: use a whole number of workers")

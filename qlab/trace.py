@@ -81,6 +81,12 @@ class Event(NamedTuple):
         detail: The error, the verb that came too late, how far the job is, how many were cleared; `resumed`:
             after what; `restarted`: what was, the `process` or the `server`;
             `lost`: how, where that is not sure.
+
+    Example:
+        >>> from qlab import Event
+        >>> from qlab.trace import Kind
+        >>> Event(2.5, Kind.COMPLETED, job=1, worker="w1").says
+        'job 1 was completed by w1'
     """
 
     at: float
@@ -245,8 +251,21 @@ class Trace:
 
     About 52 bytes an event: text is kept once.
 
+    Args:
+        events: What it begins with.
+
     Attributes:
         records: Whether it keeps what it is told.
+
+    Example:
+        >>> from qlab import Trace
+        >>> from qlab.trace import Kind
+        >>> trace = Trace()
+        >>> trace.record(0.0, Kind.DISPATCHED, job=1, name="mail", until=5.0)
+        >>> trace[0].says
+        'job 1 (mail) was dispatched, available at 5 s'
+        >>> trace.at(2.0).counts()
+        Counts(ready=0, delayed=1, reserved=0, failed=0)
     """
 
     records = True

@@ -82,6 +82,18 @@ class Worker:
     Raises:
         ValueError: `poll` is not above 0, `jitter` is not from 0 to 1, `recover` or `wait` is none of its choices, or
             the store can wake nobody.
+
+    Example:
+        >>> from threading import Event
+        >>> from qlab import Queue, Worker
+        >>> queue, done = Queue("memory://"), Event()
+        >>> _ = queue.handler("mail")(lambda job: done.set())
+        >>> _ = queue.dispatch("mail")
+        >>> with Worker(queue) as worker:
+        ...     done.wait(timeout=60)
+        True
+        >>> worker.worked.completed
+        1
     """
 
     def __init__(

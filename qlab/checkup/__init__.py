@@ -27,9 +27,22 @@ _WAYS_OUT = (
 class Checkup(Table[Finding]):
     """The findings, in the order in which they were made.
 
+    Args:
+        findings: What was found.
+        queue: The queue's name.
+        url: The store's address.
+
     Attributes:
         queue: The queue's name.
         url: The store's address, without a password.
+
+    Example:
+        >>> from qlab import doctor
+        >>> checkup = doctor("memory://")
+        >>> checkup.wrong
+        []
+        >>> checkup[-1].says
+        'by default they last 90 s'
     """
 
     def __init__(self, findings: Iterable[Finding], queue: str, url: str) -> None:
@@ -59,6 +72,11 @@ def doctor(queue: Queue | str, *, name: str = "default") -> Checkup:
 
     Returns:
         The findings; `.wrong` are those to be put right.
+
+    Example:
+        >>> from qlab import doctor
+        >>> [(finding.about, finding.advice) for finding in doctor("sqlite:///not-there.db").wrong]
+        [('store', 'correct the address, or put the store right')]
     """
     if isinstance(queue, Queue):
         return Checkup([*here(), *_of(queue, known=True)], queue.name, queue.driver.url)

@@ -14,6 +14,12 @@ class Finding(NamedTuple):
         level: `fine`, `mind` or `wrong`.
         says: What was found.
         advice: What to do; empty where all is fine.
+
+    Example:
+        >>> from qlab import doctor
+        >>> finding = doctor("mysql://localhost").wrong[0]
+        >>> finding.about, finding.level, finding.advice
+        ('store', 'wrong', 'correct the address')
     """
 
     about: str

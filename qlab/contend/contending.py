@@ -95,6 +95,11 @@ def contention(
         ValueError: An arm, a number of workers, a handler or the scenario is none that can be run; nothing was stored.
         MissingRequirement: There is no server for an arm of Redis that was asked for.
         QlabError: No run came to its end; the message says why.
+
+    Example:
+        >>> from qlab import contention
+        >>> contention("memory", jobs=20, workers=[1, 2], repeats=1, mode="thread")
+        <Contention of memory with 1, 2 workers: 2 runs>
     """
     if not isinstance(drivers, str | Arm | Iterable | None):
         raise TypeError(f"drivers is {drivers!r}: use names such as 'sqlite' and 'redis_zset', addresses, or arms")

@@ -32,6 +32,13 @@ class Contention:
         elapsed: How long all of it took, in seconds.
         notes: What disturbed it, in words; nothing where nothing did.
         arms: The names of the arms, in the order in which they were asked for.
+
+    Example:
+        >>> from qlab import contention
+        >>> found = contention("memory", jobs=20, workers=[2], repeats=1, mode="thread")
+        >>> row = found.rows()[0]
+        >>> row["arm"], row["workers"], row["lost"], row["done twice"]
+        ('memory', 2, 0, 0)
     """
 
     runs: tuple[Run, ...]

@@ -40,7 +40,14 @@ class Broken(NamedTuple):
 
 
 class Explored:
-    """What came of every order, or of those that were sampled.
+    """What came of every order, or of those that were sampled; `explore` gives it.
+
+    Args:
+        plays: Takes a path's steps again.
+        promises: What was looked for.
+        walked: The states and paths that were found.
+        description: On what: product, version and settings of the store.
+        schedule: How orders were sampled; None where all were walked through.
 
     Attributes:
         situation: What was explored.
@@ -51,6 +58,14 @@ class Explored:
         first_broken: The path that breaks a promise and is told soonest; None where none does.
         sampled: How orders were sampled: `random` or `pct`; None where all were walked through.
         bound: With which probability one sampled order finds what takes `depth` choices, at the least; only of `pct`.
+
+    Example:
+        >>> from qlab import explore
+        >>> explored = explore("takes_two")
+        >>> explored.paths, explored.states, explored.first_broken
+        (56, 42, None)
+        >>> dict(explored.outcomes)
+        {'done, run 2x': 44, 'failed although run 2x': 12}
     """
 
     def __init__(
@@ -217,6 +232,16 @@ def explore(
     Raises:
         ValueError: A value is out of its range.
         TooLarge: There are more states than `most`: sample them.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explored = explore("one_job", driver=flaws.CompletesById)
+        >>> explored.paths
+        30
+        >>> explored.first_broken.promise
+        'superseded workers change nothing'
+        >>> explored.story(explored.first_broken.path)[-2]
+        'Worker 1, whose reservation was superseded, completes job 1 all the same.'
     """
     situated = _situated(scenario, expiries=expiries, crashes=crashes, restarts=restarts)
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:

@@ -42,6 +42,15 @@ class Run:
         record_polls: Whether a poll that found nothing is an event.
         queue: The queue, with its handlers; None for a run that was loaded.
         measured: What was measured of a run in real time; None for a simulated one.
+
+    Example:
+        >>> from qlab import simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=10), poll=None)
+        >>> run.until, len(run.trace)
+        (30.0, 30)
+        >>> run.at(12).counts()
+        Counts(ready=2, delayed=0, reserved=1, failed=0)
     """
 
     trace: Trace
@@ -211,6 +220,14 @@ def simulate(
         InvalidPayload: A payload cannot be stored.
         EndlessMoment: Things happen for ever while no time goes by, such as attempts that fail at once, again and
             again; found out after 200,000 of them, and 100 for each job that may come at that moment.
+
+    Example:
+        >>> from qlab import metrics, simulate
+        >>> from qlab.workload import Exponential, Poisson, Workload
+        >>> work = Workload(Poisson(rate=1.0), Exponential(mean=0.5), jobs=1000)
+        >>> run = simulate("memory://", workload=work, poll=None, seed=7)
+        >>> metrics.summary(run).loc["wait", ["value", "low", "high"]].astype(float).round(2).to_dict()
+        {'value': 0.6, 'low': 0.44, 'high': 0.76}
     """
     chosen = _scenario(queue, scenario, name, stated)
     if until == math.inf and chosen.workload is not None and not chosen.workload.ends:

@@ -67,6 +67,13 @@ def sweep(
         TypeError: The function cannot be called with the grid's names, or not in another process.
         ValueError: The grid has no points, or a value is out of its range, or the file is another function's.
         QlabError: The processes could not begin to work.
+
+    Example:
+        >>> from qlab import sweep, theory
+        >>> sweep(lambda rate: theory.MMc(rate, 0.5, 1).wait, {"rate": [0.5, 1.0]}, executor="threads")
+           rate     value error
+        0   0.5  0.166667
+        1   1.0  0.500000
     """
     listed = points(grid, seed=seed, repeats=repeats)
     check_call(function, listed)

@@ -1,7 +1,8 @@
 """What goes wrong in an experiment, one line each.
 
 Where a fault has a moment `at`, that is a number of seconds, or a process such as `Poisson(0.01)`: then it happens
-again and again. A fault with a `handler` strikes the worker that has a job of this handler.
+again and again (`When` is either). A fault with a `handler` strikes the worker that has a job of this handler. `Fault`
+is any of them: what `simulate(faults=…)` takes a list of.
 """
 
 import math
@@ -12,9 +13,30 @@ from typing import Literal, Protocol, TypeAlias
 
 from qlab.clock import duration
 
+__all__ = [
+    "Away",
+    "Crash",
+    "Drain",
+    "Fault",
+    "Locked",
+    "LostReply",
+    "Pause",
+    "Process",
+    "Restart",
+    "Skew",
+    "When",
+]
+
 
 class Process(Protocol):
-    """What tells moments, such as `workload.Poisson`."""
+    """What tells moments, such as `workload.Poisson`.
+
+    Example:
+        >>> from qlab import faults
+        >>> from qlab.workload import Poisson
+        >>> faults.Restart(at=Poisson(rate=0.01), back_after=5)
+        Restart(at=Poisson(rate=0.01), back_after=5, what='process')
+    """
 
     def moments(self, random: Random, /) -> Iterator[float]:
         """Tell moments in seconds, in order."""
@@ -38,7 +60,17 @@ class Crash:
         recover: What it sweeps when it is back: reservations that have run out (`expired`), or `all` of them.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range, or there is neither `handler` nor `at`, or both.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work = Workload(Every(10), Fixed(2), jobs=1)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[faults.Crash("job", back_after=5)])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '0 s crashed', '5 s resumed', '90 s expired', '90 s reserved',
+         '92 s completed']
     """
 
     handler: str | None = None
@@ -74,7 +106,16 @@ class Pause:
         times: With `handler`: how many times; None for every time.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range, or there is neither `handler` nor `at`, or both.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work, pause = Workload(Every(10), Fixed(2), jobs=1), faults.Pause(120, handler="job")
+        >>> run = simulate("memory://", workload=work, workers=2, poll=None, faults=[pause])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace][3:]
+        ['90 s expired', '90 s reserved', '92 s completed', '120 s resumed', '122 s superseded']
     """
 
     seconds: float
@@ -103,7 +144,16 @@ class LostReply:
         handler: Only replies about a job of this handler; None for any.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work = Workload(Every(10), Fixed(2), jobs=1)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[faults.LostReply("reserve")])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '90 s expired', '90 s reserved', '92 s completed']
     """
 
     verb: Literal["push", "reserve", "complete", "release", "fail"] = "complete"
@@ -126,7 +176,16 @@ class Locked:
         seconds: For how long.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work = Workload(Every(10), Fixed(2), jobs=1)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[faults.Locked(at=1, seconds=8)])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '9 s completed']
     """
 
     at: float
@@ -146,7 +205,16 @@ class Away:
         seconds: For how long.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work = Workload(Every(10), Fixed(2), jobs=1)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[faults.Away(at=1, seconds=4)])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '90 s expired', '90 s reserved', '92 s completed']
     """
 
     at: float
@@ -166,7 +234,17 @@ class Skew:
         seconds: How far its clock is ahead; below 0, behind.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work, ahead = Workload(Every(10), Fixed(30), jobs=1), faults.Skew(worker=2, seconds=100)
+        >>> run = simulate("memory://", workload=work, workers=2, poll=None, faults=[ahead])
+        >>> [f"{event.at:g} s {event.kind} {event.worker}" for event in run.trace]
+        ['0 s dispatched ', '0 s reserved worker 1', '100 s expired worker 2', '100 s reserved worker 2',
+         '30 s superseded worker 1', '130 s completed worker 2']
     """
 
     worker: int
@@ -190,7 +268,16 @@ class Restart:
         what: `process`: the workers' process, with a store in it; `server`: the store's server, and no worker.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work = Workload(Every(10), Fixed(2), jobs=1)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[faults.Restart(at=1)])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '1 s crashed', '1 s restarted', '1 s lost']
     """
 
     at: When
@@ -218,7 +305,16 @@ class Drain:
         back_after: After how many seconds, from the end of the grace, it is started again; None for never.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import faults, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> work, drain = Workload(Every(10), Fixed(60), jobs=1), faults.Drain(at=15, grace=30, back_after=5)
+        >>> run = simulate("memory://", workload=work, poll=None, faults=[drain])
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '45 s released', '50 s reserved', '110 s completed']
     """
 
     at: When

@@ -24,8 +24,7 @@ BESIDE = ("errors", "testing")
 """Public modules that are imported by their own names."""
 
 TODO = {
-    "cases", "drivers", "errors", "faults", "flaws", "frames", "metrics", "plots", "systems", "testing", "theory",
-    "workload",
+    "cases", "drivers", "errors", "flaws", "frames", "metrics", "plots", "systems", "testing", "theory",
 }  # fmt: skip
 """Modules whose examples are still to come."""
 

@@ -1,4 +1,16 @@
-"""What a system is given to do: when jobs come, how long they take, how often they fail, and who waits for them."""
+"""What a system is given to do: when jobs come, how long they take, how often they fail, and who waits for them.
+
+A `Workload` is made of its parts:
+
+| part | is one of |
+|---|---|
+| `Arrivals` | `Poisson`, `Every`, `Renewal`, `Bursts`, `Varying`, `Recorded` (read by `recorded`), `Closed` |
+| `Distribution` | `Fixed`, `Exponential`, `Lognormal`, `Erlang`, `Empirical`, or a class of your own |
+| `Failures` | `Never`, `Always`, `Chance`, `FirstAttempts` |
+| `Clients` | who asks again, within a `Budget` |
+
+Times are in seconds, rates a second. Whatever is drawn begins at the run's seed: the same seed, the same moments.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,6 +95,15 @@ class Workload:
     Raises:
         TypeError: A value is of another type.
         ValueError: A value is out of its range, or does not fit the others.
+
+    Example:
+        >>> from qlab import simulate
+        >>> from qlab.workload import Chance, Fixed, Poisson, Workload
+        >>> work = Workload(Poisson(rate=0.5), Fixed(1.0), Chance(0.2), names={"mail": 3, "report": 1}, jobs=10)
+        >>> work.handlers, work.ends
+        (('mail', 'report'), True)
+        >>> simulate("memory://", workload=work, seed=7).trace.at(5.0).counts()
+        Counts(ready=1, delayed=0, reserved=1, failed=0)
     """
 
     arrivals: Arrivals

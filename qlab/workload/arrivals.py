@@ -21,7 +21,9 @@ _PATIENCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Arrivals that know nothing of each other, at a constant rate: the gaps are exponential. One number an arrival.
+    """Arrivals that know nothing of each other, at a constant rate: the gaps are exponential.
+
+    One random number is drawn for an arrival.
 
     Attributes:
         rate: How many a second, on average; above 0.
@@ -29,6 +31,12 @@ class Poisson:
     Raises:
         TypeError: It is not a number.
         ValueError: It is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Poisson
+        >>> [round(moment, 2) for moment in Poisson(rate=2.0).moments(Random(7), until=3.0)]
+        [0.2, 0.28, 0.8, 0.84, 1.23, 1.45, 1.48, 1.84, 1.86, 2.14, 2.18, 2.22, 2.5]
     """
 
     rate: float
@@ -54,6 +62,12 @@ class Every:
     Raises:
         TypeError: A value is not a number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Every
+        >>> list(Every(10, first=5).moments(Random(7), until=30))
+        [5.0, 15.0, 25.0]
     """
 
     interval: float
@@ -81,6 +95,12 @@ class Renewal:
     Raises:
         TypeError: It is no distribution.
         ValueError: Its mean is 0.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Erlang, Renewal
+        >>> [round(moment, 2) for moment in Renewal(Erlang(k=4, mean=1.0)).moments(Random(7), until=4.0)]
+        [0.42, 0.92, 1.11, 1.78, 3.11]
     """
 
     between: Distribution
@@ -106,11 +126,17 @@ class Bursts:
         every: The seconds from the start of one burst to the next; None for a single burst.
         first: When the first one starts, in seconds.
         spread: Over how many seconds the jobs of a burst are spread at random; 0 for all at one moment. At most
-            `every`. One number a job, where it is not 0.
+            `every`. Where it is not 0, one random number is drawn for a job.
 
     Raises:
         TypeError: A value is not a number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Bursts
+        >>> list(Bursts(size=2, every=60).moments(Random(7), until=100))
+        [0.0, 0.0, 60.0, 60.0]
     """
 
     size: int
@@ -158,6 +184,14 @@ class Varying:
         TypeError: A value is of another type.
         ValueError: A value is out of its range; while moments are drawn, the function gave a rate that is negative,
             NaN or above `most`, or none was taken of a million candidates in a row.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Varying
+        >>> rush_hour = Varying([(0, 0.1), (60, 1.0), (120, 0)])
+        >>> moments = list(rush_hour.moments(Random(7)))
+        >>> len([moment for moment in moments if moment < 60]), len([moment for moment in moments if moment >= 60])
+        (13, 60)
     """
 
     rate: Callable[[float], float] | Steps
@@ -205,6 +239,14 @@ class Closed:
     Raises:
         TypeError: `think` is no distribution.
         ValueError: There is no client.
+
+    Example:
+        >>> from qlab import simulate
+        >>> from qlab.workload import Closed, Fixed, Workload
+        >>> work = Workload(Closed(clients=3, think=Fixed(4)), Fixed(1), jobs=6)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> [event.at for event in run.trace if event.kind == "dispatched"]
+        [4.0, 4.0, 4.0, 9.0, 10.0, 11.0]
     """
 
     clients: int

@@ -43,7 +43,7 @@ class Purse:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many times all clients together may try again: a success earns a part of a token, another try costs one.
+    """How many times all clients together may ask again: a success earns a part of a token, asking again costs one.
 
     Attributes:
         ratio: How many tokens a success earns, from 0.
@@ -53,6 +53,15 @@ class Budget:
     Raises:
         TypeError: A value is not a number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab.workload import Budget
+        >>> purse = Budget(ratio=0.5, start=1).purse()
+        >>> purse.spend(), purse.spend()
+        (True, False)
+        >>> purse.earn()
+        >>> purse.tokens
+        0.5
     """
 
     ratio: float = 0.1
@@ -81,13 +90,20 @@ class Clients:
         attempts: How many times it asks in all, from 1.
         backoff: The seconds between a time-out and the next time it asks: one number for each, the last one repeating.
         jitter: How much of a backoff is chance: `none`; `full`: all of it, so from 0 up to the backoff; `equal`: half
-            of it, so from half the backoff up. One number each, but for `none`.
+            of it, so from half the backoff up. One random number is drawn for each, but for `none`.
         cap: The most seconds that a backoff counts for.
         budget: What all clients together may spend on asking again; None for no limit.
 
     Raises:
         TypeError: A value is of another type.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Clients
+        >>> clients = Clients(timeout=20, attempts=4, backoff=[1, 5], jitter="equal")
+        >>> [round(clients.wait(asked, Random(7)), 2) for asked in (1, 2, 3)]
+        [0.66, 3.31, 3.31]
     """
 
     timeout: float

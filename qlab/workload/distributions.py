@@ -15,7 +15,15 @@ _PRODUCT = 16  # as many factors from 2^-53 up are still far from the smallest d
 
 @runtime_checkable
 class Distribution(Protocol):
-    """A duration that differs from time to time; with a class of your own a workload runs, but cannot be saved."""
+    """A duration that differs from time to time; with a class of your own a workload runs, but cannot be saved.
+
+    Example:
+        >>> from qlab.workload import Distribution, Exponential, Lognormal
+        >>> isinstance(Exponential(2.0), Distribution), Exponential(2.0).cv
+        (True, 1.0)
+        >>> Lognormal(mean=2.0, cv=3.0).mean
+        2.0
+    """
 
     @property
     def mean(self) -> float:
@@ -56,6 +64,12 @@ class Fixed(_Drawn):
     Raises:
         TypeError: It is not a number.
         ValueError: It is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Fixed
+        >>> Fixed(2.5).draw(Random(7)), Fixed(2.5).mean, Fixed(2.5).cv
+        (2.5, 2.5, 0.0)
     """
 
     seconds: float
@@ -81,7 +95,9 @@ class Fixed(_Drawn):
 
 @dataclass(frozen=True, slots=True)
 class Exponential(_Drawn):
-    """Without memory: how long it has lasted says nothing about how long it will. One number a draw.
+    """Without memory: how long it has lasted says nothing about how long it will.
+
+    One random number is drawn each time.
 
     Attributes:
         mean: The mean, in seconds, above 0.
@@ -89,6 +105,13 @@ class Exponential(_Drawn):
     Raises:
         TypeError: It is not a number.
         ValueError: It is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Exponential
+        >>> random, service = Random(7), Exponential(mean=2.0)
+        >>> [round(service.draw(random), 2) for _ in range(3)]
+        [0.78, 0.33, 2.1]
     """
 
     mean: float
@@ -109,9 +132,10 @@ class Exponential(_Drawn):
 
 @dataclass(frozen=True, slots=True)
 class Lognormal(_Drawn):
-    """Mostly short, sometimes very long: the logarithm is normal. Two numbers a draw.
+    """Mostly short, sometimes very long: the logarithm is normal.
 
-    With s² = ln(1 + cv²) the logarithm has the mean ln(mean) - s²/2 and the standard deviation s.
+    With s² = ln(1 + cv²) the logarithm has the mean ln(mean) - s²/2 and the standard deviation s. Two random numbers
+    are drawn each time.
 
     Attributes:
         mean: The mean, in seconds, above 0.
@@ -120,6 +144,13 @@ class Lognormal(_Drawn):
     Raises:
         TypeError: A value is not a number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Lognormal
+        >>> random, service = Random(7), Lognormal(mean=2.0, cv=3.0)
+        >>> [round(service.draw(random), 2) for _ in range(3)]
+        [1.38, 4.57, 0.18]
     """
 
     mean: float
@@ -143,7 +174,9 @@ class Lognormal(_Drawn):
 
 @dataclass(frozen=True, slots=True)
 class Erlang(_Drawn):
-    """The sum of k equal exponential stages: the more stages, the more regular. k numbers a draw.
+    """The sum of k equal exponential stages: the more stages, the more regular.
+
+    k random numbers are drawn each time.
 
     Attributes:
         k: How many stages, from 1.
@@ -152,6 +185,13 @@ class Erlang(_Drawn):
     Raises:
         TypeError: The mean is not a number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Erlang
+        >>> random, service = Random(7), Erlang(k=4, mean=2.0)
+        >>> [round(service.draw(random), 2) for _ in range(3)], service.cv
+        ([0.84, 1.0, 0.39], 0.5)
     """
 
     k: int
@@ -189,7 +229,9 @@ class Erlang(_Drawn):
 
 @dataclass(frozen=True, slots=True)
 class Empirical(_Drawn):
-    """One of the durations that were measured, each as likely as the other. One number a draw.
+    """One of the durations that were measured, each as likely as the other.
+
+    One random number is drawn each time.
 
     Attributes:
         values: The measured durations, in seconds; one that stands there twice is twice as likely.
@@ -197,6 +239,13 @@ class Empirical(_Drawn):
     Raises:
         TypeError: A value is not a number.
         ValueError: There is none, or one is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Empirical
+        >>> random, service = Random(7), Empirical([0.5, 1.0, 3.0])
+        >>> [service.draw(random) for _ in range(5)], service.mean
+        ([0.5, 0.5, 1.0, 0.5, 1.0], 1.5)
     """
 
     values: Sequence[float]

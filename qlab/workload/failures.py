@@ -9,7 +9,14 @@ from qlab.workload.distributions import number_in
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """No attempt fails."""
+    """No attempt fails.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Never
+        >>> Never().fails(1, Random(7))
+        False
+    """
 
     def fails(self, attempt: int, random: Random) -> bool:  # noqa: ARG002 - nothing is drawn
         """Tell whether an attempt fails, which is counted from 1."""
@@ -18,7 +25,14 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Every attempt fails."""
+    """Every attempt fails.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Always
+        >>> Always().fails(1, Random(7))
+        True
+    """
 
     def fails(self, attempt: int, random: Random) -> bool:  # noqa: ARG002 - nothing is drawn
         """Tell whether an attempt fails, which is counted from 1."""
@@ -27,7 +41,9 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """An attempt fails with a probability, whatever happened before. One number an attempt.
+    """An attempt fails with a probability, whatever happened before.
+
+    One random number is drawn for an attempt.
 
     Attributes:
         p: The probability, from 0 to 1.
@@ -35,6 +51,13 @@ class Chance:
     Raises:
         TypeError: It is not a number.
         ValueError: It is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Chance
+        >>> random = Random(7)
+        >>> sum(Chance(0.1).fails(1, random) for _ in range(1000))
+        108
     """
 
     p: float
@@ -56,6 +79,12 @@ class FirstAttempts:
 
     Raises:
         ValueError: It is no such number.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import FirstAttempts
+        >>> [FirstAttempts(2).fails(attempt, Random(7)) for attempt in (1, 2, 3)]
+        [True, True, False]
     """
 
     n: int

@@ -1,9 +1,4 @@
-"""A table of what came when, read as a workload's arrivals: a CSV file, a list of mappings or a DataFrame.
-
-The columns: `at` (seconds from the start, from 0), and if there: `name` (the handler's name), `service` (seconds that
-an attempt takes), `delay` (seconds until the job may be reserved), `payload` (any JSON value; in a CSV file, its JSON
-text). An empty cell, None and NaN say nothing. Rows are counted from 1, without the head.
-"""
+"""A table of what came when, read as a workload's arrivals: a CSV file, a list of mappings or a DataFrame."""
 
 import csv
 import json
@@ -31,6 +26,11 @@ class RecordedJob(NamedTuple):
         service: How long each attempt takes, in seconds; None for what the workload says.
         delay: How many seconds later it may be reserved.
         payload: Any JSON value.
+
+    Example:
+        >>> from qlab.workload import RecordedJob
+        >>> RecordedJob(at=1.5, name="mail", service=0.2)
+        RecordedJob(at=1.5, name='mail', service=0.2, delay=0.0, payload=None)
     """
 
     at: float
@@ -42,7 +42,9 @@ class RecordedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals as they were; nothing is drawn for them. `recorded` reads a table of them.
+    """Arrivals as they were; nothing is drawn for them.
+
+    `recorded` reads a table of them.
 
     Attributes:
         jobs: The jobs; those that come earlier first, whatever their order was.
@@ -50,6 +52,12 @@ class Recorded:
     Raises:
         TypeError: A value is of another type.
         ValueError: There is no job, or a value is out of its range; the message names the job, from 1.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab.workload import Recorded, RecordedJob
+        >>> list(Recorded([RecordedJob(at=3.0), RecordedJob(at=1.0)]).moments(Random(7)))
+        [1.0, 3.0]
     """
 
     jobs: Sequence[RecordedJob]
@@ -79,14 +87,28 @@ class Frame(Protocol):
 def recorded(source: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Frame) -> Recorded:
     """Read a table of arrivals.
 
+    The columns: `at` (seconds from the start, from 0), and if there: `name` (the handler's name), `service` (seconds
+    that an attempt takes), `delay` (seconds until the job may be reserved), `payload` (any JSON value; in a CSV file,
+    its JSON text). An empty cell, None and NaN say nothing.
+
     Args:
         source: The path of a CSV file (UTF-8, commas, a head with the columns' names), a list with a mapping for each
             job, or a DataFrame.
 
+    Returns:
+        Arrivals for a `Workload`, the earliest first.
+
     Raises:
         OSError: The file cannot be read.
-        TypeError: The source is none of these.
-        ValueError: The table does not have the form above; the message names row, column and value.
+        TypeError: The source is none of these, or a value is of another type.
+        ValueError: The table does not have this form; the message names row (from 1, without the head), column and
+            value.
+
+    Example:
+        >>> from qlab.workload import recorded
+        >>> seen = recorded([{"at": 0, "name": "mail", "service": 2.5}, {"at": 4, "name": "mail"}])
+        >>> [(job.at, job.name, job.service) for job in seen.jobs]
+        [(0.0, 'mail', 2.5), (4.0, 'mail', None)]
     """
     if isinstance(source, str | os.PathLike):
         table = os.fspath(source)

@@ -24,7 +24,7 @@ BESIDE = ("errors", "testing")
 """Public modules that are imported by their own names."""
 
 TODO = {
-    "cases", "drivers", "errors", "flaws", "frames", "metrics", "plots", "systems", "testing", "theory",
+    "drivers", "errors", "frames", "plots", "systems", "testing", "theory",
 }  # fmt: skip
 """Modules whose examples are still to come."""
 

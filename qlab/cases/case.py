@@ -14,7 +14,15 @@ ROUNDING = 1e-9
 
 
 class CaseError(ValueError):
-    """A case that cannot be judged."""
+    """A case that cannot be judged.
+
+    Example:
+        >>> from qlab import cases
+        >>> cases.shipped().only("mm9")
+        Traceback (most recent call last):
+            ...
+        qlab.cases.case.CaseError: ... has no group and no case 'mm9'; its groups are mm1, mmc, md1, ...
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +34,22 @@ class Case:
         group: Which family of systems it is of.
         kind: `stat` and `qualitative` are simulated with chance, `exact` without, `reference` is a closed form.
         metric: What is measured.
-        params: The system, as numbers and words.
-        expected: What the metric should be: a number, or a word where it is qualitative.
+        params: The system, as numbers (seconds, jobs a second) and words.
+        expected: What the metric should be: a number in its unit, or a word where it is qualitative.
         model: What the system is, in words.
-        absolute: How far off it may be; None where only the relative one is given, or neither.
+        absolute: How far off it may be, in the same unit; None where only the relative one is given, or neither.
         relative: How far off it may be, as a part of what is expected.
         jobs: How many jobs are counted; None where that is no question.
         warmup: How many come before them, and are not.
         flaw: Whether it runs on a store with a flaw.
+
+    Example:
+        >>> from qlab import cases
+        >>> case = cases.Case("mm1", "mm1", "reference", "Wq", {"lam": 0.5, "mu": 1.0}, expected=1.0, relative=0.01)
+        >>> case.allowed
+        0.01
+        >>> case.number("lam")
+        0.5
     """
 
     id: str
@@ -124,7 +140,7 @@ class Case:
 
     @property
     def allowed(self) -> float:
-        """How far off it may be."""
+        """How far off it may be, in the unit of what is expected."""
         assert not isinstance(self.expected, str)  # noqa: S101 - a word has no distance
         least = ROUNDING * max(1.0, abs(self.expected)) if self.kind == "exact" else ROUNDING * abs(self.expected)
         if self.absolute is not None:

@@ -20,8 +20,15 @@ class StatedTrace:
         id: Its name.
         input: What is done: the system, in numbers and words.
         expected: What is to come of it, by what is observed.
-        allowed: How far off a number may be.
+        allowed: How far off a number may be, in its own unit.
         flaw: Whether it runs on a store with a flaw.
+        group: `trace`.
+
+    Example:
+        >>> from qlab import cases
+        >>> trace = cases.shipped().traces[0]
+        >>> trace.id, trace.input["workers"], len(trace.expected["jobs"])
+        ('trace.fifo.c1', 1, 8)
     """
 
     id: str
@@ -52,6 +59,13 @@ class StatedOrders:
         crashes: How many workers crash, at the most.
         tries: How many attempts the job has.
         expected: `interleavings`, `outcomes` and, if stated, `states`.
+        group: `interleavings`.
+
+    Example:
+        >>> from qlab import cases
+        >>> orders = cases.shipped().interleavings[0]
+        >>> orders.mode, orders.expiries, orders.expected
+        ('ack_id', 0, {'interleavings': 2, 'states': 6, 'outcomes': {'done once': 2}})
     """
 
     id: str
@@ -77,6 +91,14 @@ class Cases:
         traces: What exactly is to happen.
         interleavings: How many orders of steps there are, and how they end.
         ci_tier: The cases that are judged often, by id; all where the file does not say.
+
+    Example:
+        >>> from qlab import cases
+        >>> shipped = cases.shipped()
+        >>> len(shipped.tier("ci").cases) < len(shipped.cases)
+        True
+        >>> shipped.only("mm1").cases[0].id
+        'mm1.rho0.5.Wq'
     """
 
     source: str
@@ -114,9 +136,16 @@ class Cases:
 
 
 def shipped() -> Cases:
-    """Give the cases that come with the package."""
+    """Give the cases that come with the package.
+
+    Example:
+        >>> from qlab import cases
+        >>> shipped = cases.shipped()
+        >>> shipped.cases[0].id, shipped.cases[0].model
+        ('mm1.rho0.5.Wq', 'M/M/1: Poisson arrivals, exponential services, one worker, in order of arrival')
+    """
     text = resources.files("qlab.cases").joinpath("cases.json").read_text(encoding="utf-8")
-    return parsed(text, "the cases of qlab")
+    return parsed(text, "qlab's file of cases")
 
 
 def read(path: str | Path) -> Cases:
@@ -127,6 +156,16 @@ def read(path: str | Path) -> Cases:
 
     Raises:
         CaseError: There is no such file, it is no JSON, or something in it is no case; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from qlab import cases
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mine = Path(folder, "mine.json")
+        ...     _ = mine.write_text('{"cases": []}')
+        ...     cases.read(mine).cases
+        ()
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

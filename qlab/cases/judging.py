@@ -37,6 +37,12 @@ class Verdict:
         word: `ok`, `missed`, or `not asserted` for what lies too near a threshold.
         closed_form: What theory says; None where there is no closed form.
         digest: Digits that stand for the trace it was read from, or for several together; empty where there was none.
+
+    Example:
+        >>> from qlab import cases
+        >>> verdict = next(cases.judge(cases.shipped().only("backup.skew.rows_without_job")))
+        >>> verdict.word, verdict.expected, verdict.got
+        ('ok', 60.0, 60.0)
     """
 
     id: str
@@ -64,8 +70,16 @@ def judge(
         simulate: The simulator to judge, in place of `qlab.simulate`.
         progress: Told how far it is, from 0 to 1, and with which case.
 
+    Returns:
+        One verdict a case, trace and count of orders, in their order; each is computed when it is asked for.
+
     Raises:
         CaseError: A group, a metric or a parameter is not there; the message names the case.
+
+    Example:
+        >>> from qlab import cases
+        >>> [(verdict.id, verdict.word) for verdict in cases.judge(cases.shipped().only("trace.fifo.c1"))]
+        [('trace.fifo.c1', 'ok')]
     """
     planned = [(case, _planned(case)) for case in cases.cases]
     exact: list[_Exact] = [(trace, watch(trace)) for trace in cases.traces]

@@ -56,6 +56,18 @@ def together(*flaws: type[Flaw]) -> type[Flaw]:
 
     Args:
         flaws: The flaws; where two turn one verb, the first is asked first.
+
+    Returns:
+        A class, as those in `FLAWS` are; calling it makes the store.
+
+    Raises:
+        ValueError: There is none.
+
+    Example:
+        >>> from qlab import flaws
+        >>> both = flaws.together(flaws.CompletesById, flaws.NeverRunsOut)
+        >>> both().description
+        'memory with a flaw: completion by id and no running out'
     """
     if not flaws:
         raise ValueError("together() was given no flaw: name those to put together, as in qlab.flaws.FLAWS")

@@ -9,6 +9,11 @@ class CountsFailures(Flaw):
 
     Laravel's Redis queue counted so once (laravel/framework#8577), and Sidekiq does (sidekiq/sidekiq#4069, #5300). A
     job that kills its worker is never used up: it runs for ever, and takes a worker each time.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("one_try", driver=flaws.CountsFailures).first_broken.says
+        'job 1 has 1 try, and was started 2 times'
     """
 
     name = "attempts counted at failure"

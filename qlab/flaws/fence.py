@@ -10,6 +10,11 @@ class CompletesById(Flaw):
 
     Laravel's database queue deletes so (laravel/framework#22394). The late completion is accepted, and that of the
     worker whose job it is by now is not: two runs, of which the wrong one counts.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("one_job", driver=flaws.CompletesById).first_broken.says
+        'job 1 is nowhere now, while worker 2 still has it in hand'
     """
 
     name = "completion by id"
@@ -27,6 +32,11 @@ class ReleasesSuperseded(Flaw):
     Both of Laravel's queues insert again without asking whether anything was there to give back
     (laravel/framework#22844). A job that is done rises from the dead, and one that another worker runs is taken from
     it.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("takes_two", driver=flaws.ReleasesSuperseded).first_broken.says
+        'job 1 is ready now, while worker 2 still has it in hand'
     """
 
     name = "superseded release re-inserts"
@@ -45,6 +55,11 @@ class RevokesOnRunningOut(Flaw):
     BullMQ keeps a lock that expires by itself, and refuses whoever ends a job without it (taskforcesh/bullmq#3463). A
     worker that is a moment late has worked for nothing: the job runs again, and may fail at last though every run of
     it succeeded.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("one_job", driver=flaws.RevokesOnRunningOut).first_broken.says
+        'nobody else had job 1, and yet what worker 1 did counts for nothing'
     """
 
     name = "token revoked by running out"

@@ -12,8 +12,17 @@ class Flaw(MemoryDriver):
     """A memory driver that breaks one promise.
 
     Attributes:
+        name: What it is called in `FLAWS`.
         promise: The promise that it breaks.
         does: What it does instead.
+
+    Example:
+        >>> from qlab import flaws
+        >>> flaw = flaws.FLAWS["release in place"]
+        >>> flaw.promise
+        'A released job goes behind those that are claimable by then.'
+        >>> flaw().description
+        'memory with a flaw: release in place'
     """
 
     promise: ClassVar[str]

@@ -11,6 +11,11 @@ class DeletesAtReserve(Flaw):
 
     huey pops its jobs so (coleifer/huey#253), and Celery's transport lost messages between its two steps
     (celery/kombu#305). Nothing ever runs twice; what a worker holds when it dies is lost.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("crash", driver=flaws.DeletesAtReserve).first_broken.says
+        'job 1 was never done, nobody has it, and the store does not know it'
     """
 
     name = "deleted at reserve"
@@ -64,6 +69,11 @@ class NeverRunsOut(Flaw):
 
     Solid Queue's claim lasted as long as its worker's process, also when only the run had ended
     (rails/solid_queue#748). The job is reserved, nobody runs it, and nobody ever will unless it is recovered by force.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("crash", driver=flaws.NeverRunsOut).first_broken.says
+        'job 1 is reserved, nobody has it, and nobody will ever get it'
     """
 
     name = "no running out"

@@ -31,6 +31,11 @@ class ReleasesInPlace(_KeepsPlaces):
     RabbitMQ puts what a consumer hands back to its first position if it can, and beanstalkd orders by id alone within a
     priority. One job that always fails is at the head again at once: the rest wait until its attempts are used up, or
     for ever where they never are.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("two_jobs", driver=flaws.ReleasesInPlace).first_broken.says
+        'job 2 was ready all the while, and job 1 went before it twice'
     """
 
     name = "release in place"
@@ -51,6 +56,11 @@ class RecoversInPlace(_KeepsPlaces):
     A list does it to whose head a dead worker's jobs are pushed back; Sidekiq came to need a rule against jobs that
     kill one process after another (sidekiq/sidekiq#4633). A job that kills its worker kills the next one before any
     good job has had its turn.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("restart", driver=flaws.RecoversInPlace).first_broken.says
+        'job 2 was ready all the while, and job 1 went before it twice'
     """
 
     name = "recover in place"

@@ -42,6 +42,11 @@ class SweepsItsOwn(_Sweeps):
 
     Sidekiq's reliable fetch kept a list for each process name (sidekiq/sidekiq#1573, #2595). It is quick and robs
     nobody; where the name changes with the restart, as a container's does, the job is an orphan for ever.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("renamed", driver=flaws.SweepsItsOwn).first_broken.says
+        'job 1 is reserved, nobody has it, and nobody will ever get it'
     """
 
     name = "sweep of one's own"
@@ -61,6 +66,11 @@ class SweepsDeadOwners(_Sweeps):
 
     Args:
         silent_for: After how many seconds without a word a name counts as dead.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> explore("restart", driver=flaws.SweepsDeadOwners).first_broken.says
+        'job 1 is reserved, nobody has it, and nobody will ever get it'
     """
 
     name = "sweep of dead owners"

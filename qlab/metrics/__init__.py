@@ -84,6 +84,20 @@ def summary(
     Raises:
         TypeError: It is not what has a trace.
         ValueError: An argument is out of its range, or the warm-up leaves nothing.
+
+    Example:
+        >>> from qlab import metrics, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(1), jobs=100), poll=None)
+        >>> metrics.summary(run).loc[["jobs", "wait", "service", "utilisation"], ["value", "unit"]].round(2)
+                     value   unit
+        metric
+        jobs         100.0   jobs
+        wait           0.0      s
+        service        1.0      s
+        utilisation    0.5  share
+        >>> metrics.summary(run).loc["wait", "why"]
+        '100 are too few: an interval needs 20 batches of 10, so 200'
     """
     check_level(level)
     check_batches(batches)
@@ -135,8 +149,20 @@ def jobs_needed(
         workers: As for `summary`.
         level: How often the interval is to cover the truth.
 
+    Returns:
+        How many jobs, or runs where a list of them was given.
+
     Raises:
+        TypeError: It is not what has a trace.
         ValueError: There is no such metric, the precision is not above 0, or the run gives no interval: its reason.
+
+    Example:
+        >>> from qlab import metrics, simulate
+        >>> from qlab.workload import Exponential, Poisson, Workload
+        >>> work = Workload(Poisson(1.0), Exponential(0.5), jobs=1000)
+        >>> run = simulate("memory://", workload=work, poll=None, seed=7)
+        >>> round(metrics.jobs_needed(run, 0.05), -3)
+        29000
     """
     if metric not in METRICS:
         raise ValueError(f"there is no metric {metric!r}: use one of {', '.join(METRICS)}")

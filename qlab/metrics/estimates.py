@@ -41,6 +41,11 @@ class Metric(NamedTuple):
     Attributes:
         unit: Its unit.
         about: What it tells.
+
+    Example:
+        >>> from qlab import metrics
+        >>> metrics.METRICS["wait"]
+        Metric(unit='s', about='from claimable to reserved, for each reservation')
     """
 
     unit: str
@@ -233,8 +238,16 @@ def of_slices(slices: Values, value: float, jobs: int, batches: int, level: floa
 def jain(shares: Sequence[float]) -> float:
     """Tell how equal shares are: 1 where they are, 1/n where one of n has everything; NaN where there is nothing.
 
+    Args:
+        shares: What each has, in any unit, from 0.
+
     Source: Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource allocation in
     shared computer systems", DEC Research Report TR-301 (1984).
+
+    Example:
+        >>> from qlab import metrics
+        >>> metrics.jain([5, 5, 5]), metrics.jain([9, 0, 0])
+        (1.0, 0.3333333333333333)
     """
     given = np.asarray(shares, np.float64)
     squares = float(given @ given)

@@ -37,11 +37,19 @@ class Estimate(NamedTuple):
     """A number, and between what the truth lies.
 
     Attributes:
-        value: The number; NaN where there is none.
+        value: The number, in the unit of what it was made of; NaN where there is none.
         low: The interval's lower end; NaN where there is no interval.
         high: Its upper end; NaN where there is no interval.
         n: Of how many values it is.
         why: Why there is no interval, or no number; empty where there is one.
+
+    Example:
+        >>> from qlab import metrics
+        >>> estimate = metrics.replicated([1.9, 2.0, 2.1, 2.0, 2.2])
+        >>> estimate.n, [round(value, 2) for value in estimate[:3]]
+        (5, [2.04, 1.9, 2.18])
+        >>> metrics.replicated([1.9, 2.0]).why
+        '2 runs are too few: an interval needs 5'
     """
 
     value: float
@@ -81,6 +89,16 @@ def batch_means(
     Raises:
         TypeError: The values are no list of numbers.
         ValueError: A value is NaN or without end, or the level or the number of batches is out of its range.
+
+    Example:
+        >>> from random import Random
+        >>> from qlab import metrics
+        >>> random = Random(7)
+        >>> told = metrics.batch_means([random.random() for _ in range(1000)])
+        >>> round(told.low, 2), round(told.value, 2), round(told.high, 2)
+        (0.46, 0.48, 0.5)
+        >>> metrics.batch_means([1.0, 2.0]).why
+        '2 are too few: an interval needs 20 batches of 10, so 200'
     """
     check_level(level)
     check_batches(batches)
@@ -108,6 +126,16 @@ def replicated(values: Sequence[float], *, level: float = 0.95) -> Estimate:
 
     Returns:
         Their mean; there is no interval for fewer than 5 runs, nor where one of them has no value.
+
+    Raises:
+        TypeError: The values are no list of numbers.
+        ValueError: The level is out of its range.
+
+    Example:
+        >>> from qlab import metrics
+        >>> told = metrics.replicated([1.9, 2.0, 2.1, 2.0, 2.2])
+        >>> round(told.low, 2), round(told.value, 2), round(told.high, 2)
+        (1.9, 2.04, 2.18)
     """
     check_level(level)
     series = numbers_of(values)
@@ -132,6 +160,19 @@ def naive_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
     Args:
         values: One value a job.
         level: How often it claims to cover the truth.
+
+    Returns:
+        The mean; there is no interval for fewer than 2 values.
+
+    Raises:
+        TypeError: The values are no list of numbers.
+        ValueError: A value is NaN or without end, or the level is out of its range.
+
+    Example:
+        >>> from qlab import metrics
+        >>> told = metrics.naive_interval([1.0, 2.0, 3.0, 4.0])
+        >>> round(told.low, 2), told.value, round(told.high, 2)
+        (1.23, 2.5, 3.77)
     """
     check_level(level)
     series = finite(numbers_of(values))
@@ -155,8 +196,19 @@ def mser5(values: ArrayLike) -> int | None:
         How many to leave out; None where there are fewer than 50 values, or more than half would have to go: then no
         part of the run is steady.
 
+    Raises:
+        TypeError: The values are no list of numbers.
+        ValueError: A value is NaN or without end.
+
     Source: White, K. P., "An effective truncation heuristic for bias reduction in simulation output", Simulation 69
     (1997); in batches of five: White, Cobb and Spratt, Proceedings of the Winter Simulation Conference (2000).
+
+    Example:
+        >>> from qlab import metrics
+        >>> metrics.mser5([9.0] * 20 + [1.0, 2.0] * 40)
+        20
+        >>> print(metrics.mser5([1.0, 2.0]))
+        None
     """
     series = finite(numbers_of(values))
     count = len(series) // 5
@@ -255,7 +307,15 @@ def t_quantile(probability: float, freedom: int) -> float:
         probability: From 0.5 up to below 1.
         freedom: The degrees of freedom, from 1.
 
+    Returns:
+        The value, in standard errors.
+
     Source: the finite sums for the distribution in Abramowitz and Stegun, 26.7.3 and 26.7.4, inverted by halving.
+
+    Example:
+        >>> from qlab import metrics
+        >>> round(metrics.t_quantile(0.975, 19), 3)
+        2.093
     """
     low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
     for _ in range(100):

@@ -33,7 +33,20 @@ def little(what: object) -> pd.DataFrame:
 
         L, rate and W are NaN where no time went by, or nobody came.
 
+    Raises:
+        TypeError: It is not what has a trace.
+
     Source: Little, J. D. C., "A proof for the queuing formula: L = λW", Operations Research 9 (1961).
+
+    Example:
+        >>> from qlab import metrics, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=10), poll=None)
+        >>> metrics.little(run).loc[["system", "ready"], ["L", "rate", "W", "holds"]].round(3)
+                  L   rate    W  holds
+        place
+        system  2.5  0.333  7.5   True
+        ready   1.5  0.333  4.5   True
     """
     source = source_of(what)
     part = measure(source.trace, until=source.until)

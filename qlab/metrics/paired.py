@@ -65,6 +65,17 @@ def compare(
         TypeError: One of them is not what has a trace.
         ValueError: The two runs do not have the same jobs, the lists are not equally long, or an argument is out of its
             range.
+
+    Example:
+        >>> from qlab import metrics, simulate
+        >>> from qlab.workload import Exponential, Poisson, Workload
+        >>> work = Workload(Poisson(1.0), Exponential(0.8), jobs=500)
+        >>> one, two = (simulate("memory://", workload=work, workers=n, poll=None, seed=7) for n in (1, 2))
+        >>> metrics.compare(one, two)[["a", "b", "difference", "unit"]].loc[["wait_per_job", "sojourn"]].round(2)
+                         a     b  difference unit
+        metric
+        wait_per_job  4.97  0.17        -4.8    s
+        sojourn       5.85  1.04        -4.8    s
     """
     check_level(level)
     check_batches(batches)

@@ -1,4 +1,4 @@
-"""The stores that a queue can live in, and how an address names one."""
+"""The stores that a queue can live in, and how an address names one: `open` takes it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from qlab.escape import without_password
 
 if TYPE_CHECKING:
     from qlab.drivers.server import EmbeddedServer
+
+__all__ = ["open"]
 
 LAYOUTS = ("zset", "list")
 
@@ -53,10 +55,21 @@ def open(url: str, *, create: bool = True) -> Driver:  # noqa: A001 - `drivers.o
         The driver; its `url` is the resolved address.
 
     Raises:
+        TypeError: The address is no text.
         ValueError: The address or an option of it is none of these.
         UnusableStore: What is there cannot hold a queue, or nothing is there and `create` is False.
         DriverUnavailable: The server does not answer.
         MissingRequirement: A library, or a server for the embedded one, is not installed.
+
+    Example:
+        >>> from qlab import drivers
+        >>> with drivers.open("sqlite:///:memory:?synchronous=FULL") as driver:
+        ...     driver.name, driver.counts("default", now=0.0).depth
+        ('sqlite', 0)
+        >>> drivers.open("jobs.db")
+        Traceback (most recent call last):
+            ...
+        ValueError: 'jobs.db' names no driver: ...; for a file write sqlite:///jobs.db
     """
     if not isinstance(url, str):
         raise TypeError(f"a driver's address is text such as 'sqlite:///jobs.db', not {url!r}")

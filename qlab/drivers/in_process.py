@@ -10,7 +10,19 @@ from qlab.job import FailedJob, Job, Reservation
 
 
 class InProcessDriver(MemoryDriver):
-    """Jobs in a program's own memory: no way to look at them, no failed jobs, and a restart forgets all."""
+    """Jobs in a program's own memory: no way to look at them, no failed jobs, and a restart forgets all.
+
+    Args:
+        order: As a memory driver's: `available_at` or `arrival`.
+
+    Example:
+        >>> from qlab import Queue
+        >>> from qlab.systems import InProcessDriver
+        >>> Queue(InProcessDriver()).counts()
+        Traceback (most recent call last):
+            ...
+        qlab.errors.QlabError: a queue in a program's memory cannot tell how many jobs wait: ...
+    """
 
     name = "in process"
 

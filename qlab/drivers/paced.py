@@ -24,6 +24,16 @@ class PacedDriver(Before):
         pace: How many seconds at least are between two reservations of a queue; 0 for no pace.
         cap: How many reservations of a queue there are in a day at the most; None for no cap.
         day_ends: Tells, for a moment in seconds, when its day ends, in seconds.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock, drivers
+        >>> from qlab.systems import PacedDriver
+        >>> store = PacedDriver(drivers.open("memory://"), pace=60, cap=None, day_ends=lambda moment: moment + 86_400)
+        >>> queue = Queue(store, clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch_many([("mail", None)] * 3)
+        >>> [outcome.at for outcome in queue.drain(until=300)]
+        [0.0, 60.0, 120.0]
     """
 
     def __init__(self, store: Driver, *, pace: float, cap: int | None, day_ends: Callable[[float], float]) -> None:

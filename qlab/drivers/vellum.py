@@ -21,6 +21,12 @@ class Progress(NamedTuple):
         done: How much of it is done, as it said last; 0 before it said anything.
         total: Of how much; 0 before it said anything.
         error: Why it failed; empty where it has not.
+
+    Example:
+        >>> from qlab.systems import Progress
+        >>> scan = Progress(job=1, state="running", attempts=1, done=100, total=250, error="")
+        >>> f"{scan.done / scan.total:.0%}"
+        '40%'
     """
 
     job: int
@@ -51,6 +57,20 @@ class VellumDriver(SqliteDriver):
 
     Raises:
         UnusableStore: The file is no database, has another table `jobs`, or is not there and may not be made.
+
+    Example:
+        >>> import tempfile
+        >>> from qlab import Policy, Queue
+        >>> from qlab.systems import VellumDriver
+        >>> forever = Policy(retry_after=None)
+        >>> with (
+        ...     tempfile.TemporaryDirectory() as folder,
+        ...     Queue(VellumDriver(f"{folder}/v.db"), policy=forever) as queue,
+        ... ):
+        ...     _ = queue.handler("mail")(lambda job: None)
+        ...     _ = queue.dispatch("mail"), queue.reserve()
+        ...     len(queue.recover()), len(queue.recover(force=True))
+        (0, 1)
     """
 
     name = "vellum"

@@ -39,11 +39,31 @@ _ENRICHED = """
 
 
 class Vellum(System):
-    """A catalogue of Python files, and ADR-006's queue in the same file.
+    """A catalogue of Python files, and ADR-006's queue in the same file; `vellum` makes one.
+
+    Args:
+        queue: The queue, on a `VellumDriver`; it closes with the system.
+        database: The catalogue's tables.
+        workers: How many threads `start` makes.
+        poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
+        chunk: How many files a scan takes in one transaction.
 
     Attributes:
+        queue: The queue: dispatch to it, step it, look into it.
         database: The catalogue's tables, `libraries` and `items`; handlers get it as `job.context`.
         chunk: How many files a scan takes in one transaction.
+
+    Example:
+        >>> import tempfile
+        >>> from contextlib import closing
+        >>> from pathlib import Path
+        >>> from qlab.systems import vellum
+        >>> with tempfile.TemporaryDirectory() as folder, closing(vellum(f"{folder}/vellum.db")) as app:
+        ...     _ = Path(folder, "hello.py").write_text("def hello(): ...")
+        ...     job = app.scan(app.add_library(folder))
+        ...     _ = app.queue.drain()
+        ...     app.status(1).state, [item.path for item in app.items(1)]
+        ('done', ['hello.py'])
     """
 
     def __init__(self, queue: Queue, database: AppDatabase, *, workers: int, poll: float, chunk: int) -> None:
@@ -181,7 +201,8 @@ def vellum(
 
     A claim is one statement. Nothing runs out: what a dead process left `running` is requeued when the next one boots.
     An exception is tried again, a panic (what is no `Exception`) fails its job at once, and neither ends a worker. Rows
-    are kept, so that `status(library)` tells how a scan goes. `VellumDriver` says what such a table does not promise.
+    are kept, so that `status(library)` tells how a scan goes. Workers work inside `with app:`.
+    `VellumDriver` says what such a table does not promise.
 
     Args:
         path: The file; made where it is not there.
@@ -197,7 +218,12 @@ def vellum(
         UnusableStore: The file is no database, or has another table `jobs`.
 
     Example:
-        `with vellum("vellum.db") as app: app.scan(app.add_library("/usr/lib/python3"))`, and `app.status(1)` meanwhile.
+        >>> import tempfile
+        >>> from contextlib import closing
+        >>> from qlab.systems import vellum
+        >>> with tempfile.TemporaryDirectory() as folder, closing(vellum(f"{folder}/vellum.db", tries=2)) as app:
+        ...     app.add_library(folder), app.queue.handlers, app.queue.policy.tries
+        (1, ('enrich_item', 'scan_library'), 2)
     """
     if not is_whole(chunk, 1):
         raise ValueError(f"chunk is {chunk!r}: use how many files a transaction takes, from 1")

@@ -19,7 +19,29 @@ _KNOWN_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Outbox(System):
-    """Mails that leave at a pace, and no more in a day than a cap."""
+    """Mails that leave at a pace, and no more in a day than a cap; `mail_outbox` makes one.
+
+    Args:
+        queue: The queue, on a `PacedDriver`; it closes with the system.
+        workers: How many threads `start` makes.
+        poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
+        recover: What is made ready again before they begin, as a `Worker` takes it.
+
+    Attributes:
+        queue: The queue: dispatch to it, step it, look into it.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from qlab import SimulatedClock
+        >>> from qlab.systems import mail_outbox
+        >>> clock = SimulatedClock(epoch=datetime(2030, 1, 1, tzinfo=UTC))
+        >>> outbox = mail_outbox("memory://", lambda job: None, clock=clock)
+        >>> outbox.post({"to": "ada@example.org"})
+        Job(id=1, name='mail', payload={"to":"ada@example.org"}, attempts=0, available_at=0)
+        >>> _ = outbox.queue.work_once()
+        >>> outbox.left_today()
+        499
+    """
 
     def post(self, mail: Any) -> Job:
         """Put a mail into the outbox.
@@ -50,7 +72,7 @@ def mail_outbox(
     """Set up an outbox for mails on any driver: one a minute, and at most so many a day.
 
     Pace and cap are kept in the store, so they hold for all processes that have it open, and after a restart. Each
-    attempt counts, also one that fails: the mail may have left.
+    attempt counts, also one that fails: the mail may have left. Workers work inside `with outbox:`.
 
     Args:
         store: The driver, or its address such as `sqlite:///outbox.db`.
@@ -69,7 +91,14 @@ def mail_outbox(
         TypeError: `zone` is neither a name nor a tzinfo.
 
     Example:
-        `with mail_outbox("sqlite:///outbox.db", send) as outbox: outbox.post({"to": "ada@example.org"})`
+        >>> from datetime import UTC, datetime
+        >>> from qlab import SimulatedClock
+        >>> from qlab.systems import mail_outbox
+        >>> clock = SimulatedClock(epoch=datetime(2030, 1, 1, tzinfo=UTC))
+        >>> outbox = mail_outbox("memory://", lambda job: None, daily_cap=2, clock=clock)
+        >>> _ = [outbox.post({"number": number}) for number in (1, 2, 3)]
+        >>> [outcome.at for outcome in outbox.queue.drain(until=172_800)]
+        [0.0, 60.0, 86400.0]
     """
     clock = clock or SystemClock()
     pace = duration(pace, "pace")

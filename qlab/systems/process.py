@@ -13,7 +13,26 @@ from qlab.trace import Kind
 
 
 class InProcess(System):
-    """A queue in the process's own memory, and its workers."""
+    """A queue in the process's own memory, and its workers; `in_process` makes one.
+
+    Args:
+        queue: The queue, on an `InProcessDriver`; it closes with the system.
+        workers: How many threads `start` makes.
+        poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
+        recover: What is made ready again before they begin, as a `Worker` takes it.
+
+    Attributes:
+        queue: The queue: dispatch to it, step it, look into it.
+
+    Example:
+        >>> from qlab.systems import in_process
+        >>> app = in_process({"mail": lambda job: None})
+        >>> _ = app.queue.dispatch("mail"), app.queue.dispatch("mail")
+        >>> app.queue.work_once().says
+        'job 1 is done'
+        >>> app.restart()
+        1
+    """
 
     def restart(self) -> int:
         """End the process and start it again: everything is forgotten, and no one is told.
@@ -42,7 +61,7 @@ def in_process(
 
     Fast, and nothing to install or to back up. But `restart` loses what is queued and what is in hand, nobody can look
     at what waits, and what a crash cut off is never tried again. An exception is, as long as the process lives; after
-    the last attempt the job is gone, and only the log tells.
+    the last attempt the job is gone, and only the log tells. Workers work inside `with app:`.
 
     Args:
         jobs: The handlers: `{"thumbnail": thumbnail}` or `[("thumbnail", thumbnail)]`.
@@ -55,7 +74,11 @@ def in_process(
         ValueError: A number is out of its range, or a name is there twice.
 
     Example:
-        `app = in_process({"mail": send})`, `app.queue.dispatch("mail")`, then `app.restart()` tells 1: it is gone.
+        >>> from qlab.systems import in_process
+        >>> app = in_process({"mail": lambda job: None})
+        >>> _ = app.queue.dispatch("mail")
+        >>> app.restart()
+        1
     """
     queue = Queue(InProcessDriver(), policy=Policy(tries=tries, retry_after=None), clock=clock, name="in process")
     register(queue, jobs)
@@ -90,7 +113,16 @@ def worker_service(
         UnusableStore: The file cannot hold a queue.
 
     Example:
-        `service = worker_service("worker.db", {"webhook": webhook})`, then `service.queue.dispatch("webhook", url)`.
+        >>> import tempfile
+        >>> from qlab.systems import worker_service
+        >>> async def webhook(job):
+        ...     service.stop()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     service = worker_service(f"{folder}/worker.db", {"webhook": webhook})
+        ...     with service.queue as queue:
+        ...         _ = queue.dispatch("webhook", "https://example.org")
+        ...         service.run().completed
+        1
     """
     queue = Queue(SqliteDriver(os.fspath(path)), policy=policy, clock=clock, name="worker")
     try:

@@ -35,6 +35,12 @@ class Settings(NamedTuple):
         redis_url: `REDIS_URL`: the server, `redis://127.0.0.1:6379/0` by default.
         redis_prefix: `REDIS_PREFIX`: what each key begins with, `app` by default; in production it must be said.
         app_env: `APP_ENV`: `production`, or anything else, `development` by default.
+
+    Example:
+        >>> from qlab.systems import Settings
+        >>> settings = Settings.of({"DATABASE_URL": "sqlite:///shop.db", "QUEUE_WORKERS": "2"})
+        >>> settings.workers, settings.retry_after, settings.url
+        (2, 90.0, 'sqlite:///shop.db')
     """
 
     connection: str
@@ -94,11 +100,28 @@ class Settings(NamedTuple):
 
 
 class Rustclamp(System):
-    """An application with ADR 0019's queue.
+    """An application with ADR 0019's queue; `rustclamp` makes one.
+
+    Args:
+        queue: The queue; it closes with the system.
+        settings: What its environment says.
+        database: Its own database.
+        poll: After how many seconds a worker asks again where nothing is due, give or take half of it.
 
     Attributes:
+        queue: The queue: dispatch to it, step it, look into it.
         settings: What its environment says.
         database: Its own database, which handlers get as `job.context`.
+
+    Example:
+        >>> import tempfile
+        >>> from contextlib import closing
+        >>> from qlab.systems import rustclamp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with closing(rustclamp((), {"DATABASE_URL": f"sqlite:///{folder}/shop.db"})) as app:
+        ...         _ = app.database.execute("CREATE TABLE images (id INTEGER, width INTEGER)")
+        ...         app.settings.tries, app.queue.counts().depth
+        (3, 0)
     """
 
     def __init__(self, queue: Queue, settings: Settings, database: AppDatabase, poll: float) -> None:
@@ -149,7 +172,8 @@ def rustclamp(
 
     At least once, with reservations that run out; tries, a backoff of 10, 60 and 300 s, then `failed_jobs` in the
     application's database, whichever driver the jobs are on. Nothing works until `start` (or `with`), so that a test
-    dispatches and then steps `app.queue.work_once(now)`.
+    dispatches and then steps `app.queue.work_once(now)`. In production, with `queue = app.queue` in `shop.py`, the
+    workers are `qlab work shop:queue`.
 
     Args:
         jobs: The handlers: `{"thumbnail": thumbnail}` or `[("thumbnail", thumbnail)]`. Each takes an `Attempt`, whose
@@ -164,9 +188,15 @@ def rustclamp(
         DriverUnavailable: The server does not answer.
 
     Example:
-        `app = rustclamp({"thumbnail": thumbnail}, {"DATABASE_URL": "sqlite:///shop.db"})`, then
-        `app.queue.dispatch("thumbnail", {"image": 7})` and `with app: …`; in production, with `queue = app.queue` in
-        `shop.py`, the workers are `qlab work shop:queue`.
+        >>> import tempfile
+        >>> from contextlib import closing
+        >>> from qlab.systems import rustclamp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     environment = {"DATABASE_URL": f"sqlite:///{folder}/shop.db"}
+        ...     with closing(rustclamp({"thumbnail": lambda job: None}, environment)) as app:
+        ...         _ = app.queue.dispatch("thumbnail", {"image": 7})
+        ...         app.queue.work_once().says
+        'job 1 is done'
     """
     settings = Settings.of(os.environ if environment is None else environment)
     policy = Policy(tries=settings.tries, retry_after=settings.retry_after)

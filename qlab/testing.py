@@ -6,11 +6,12 @@
 | `qlab_driver` | a fresh store; the test runs once on each driver |
 | `qlab_queue` | a `Queue` on that store and clock, without handlers |
 | `qlab_swap` | puts a queue like an application's own, on that store and clock, in its place |
-| `qlab_dispatched` | what was dispatched to that store, with assertions |
+| `qlab_dispatched` | what was dispatched to that store, with assertions: a `Dispatched` |
+| `qlab_server` | the private server of the Redis drivers, for the whole session |
 
-Which drivers is said by pytest's setting `qlab_drivers` (by default `memory sqlite redis_zset redis_list`), and for one
-test by `@pytest.mark.qlab_drivers("memory")`. The Redis drivers run on a private server; where there is none, their
-tests are skipped.
+Which drivers is said by pytest's setting `qlab_drivers` (by default `DRIVERS`: `memory sqlite redis_zset redis_list`),
+and for one test by `@pytest.mark.qlab_drivers("memory")`. The Redis drivers run on a private server; where there is
+none, their tests are skipped. `EPOCH` is where `qlab_clock` stands at first, as a datetime.
 """
 
 import itertools
@@ -32,6 +33,20 @@ from qlab.job import Job, NewJob
 from qlab.outcome import Completed, Idle, Outcome
 from qlab.queue import Queue
 
+__all__ = [
+    "DRIVERS",
+    "EPOCH",
+    "Dispatch",
+    "Dispatched",
+    "assert_completed",
+    "qlab_clock",
+    "qlab_dispatched",
+    "qlab_driver",
+    "qlab_queue",
+    "qlab_server",
+    "qlab_swap",
+]
+
 DRIVERS = ("memory", "sqlite", "redis_zset", "redis_list")
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """Where `qlab_clock` stands at first."""
@@ -47,6 +62,11 @@ class Dispatch(NamedTuple):
         payload: Its payload, as a handler will get it.
         delay: After how many seconds it may be reserved.
         queue: Which queue of the store it went to.
+
+    Example:
+        >>> from qlab.testing import Dispatch
+        >>> Dispatch("mail", {"to": "ada"}, delay=60.0, queue="default").name
+        'mail'
     """
 
     name: str
@@ -59,6 +79,16 @@ class Dispatched(list[Dispatch]):
     """What was dispatched, in order, also what was done since; `clear()` forgets it.
 
     A job that joined an application's transaction is listed even if that rolled back.
+
+    Args:
+        iterable: What it begins with; the fixture `qlab_dispatched` begins with nothing.
+
+    Example:
+        >>> from qlab.testing import Dispatch, Dispatched
+        >>> dispatched = Dispatched([Dispatch("mail", {"to": "ada"}, delay=60.0, queue="default")])
+        >>> dispatched.assert_once("mail", {"to": "ada"}).delay
+        60.0
+        >>> dispatched.assert_none("report")
     """
 
     def named(self, name: str) -> list[Dispatch]:
@@ -66,7 +96,16 @@ class Dispatched(list[Dispatch]):
         return [each for each in self if each.name == name]
 
     def assert_once(self, name: str, payload: Any = ANY, *, delay: float = ANY) -> Dispatch:
-        """Assert that exactly one job was dispatched that is so, and give it."""
+        """Assert that exactly one job was dispatched that is so, and give it.
+
+        Args:
+            name: The handler's name.
+            payload: Its payload; any by default.
+            delay: After how many seconds it may be reserved; any by default.
+
+        Raises:
+            AssertionError: There is none, or more than one; the message lists what was dispatched.
+        """
         __tracebackhide__ = True
         found = [each for each in self.named(name) if each.payload == payload and each.delay == delay]
         if len(found) != 1:
@@ -75,7 +114,11 @@ class Dispatched(list[Dispatch]):
         return found[0]
 
     def assert_none(self, name: str = ANY) -> None:
-        """Assert that nothing was dispatched, or nothing for this handler."""
+        """Assert that nothing was dispatched, or nothing for this handler.
+
+        Raises:
+            AssertionError: There is a job; the message lists what was dispatched.
+        """
         __tracebackhide__ = True
         if found := [each for each in self if each.name == name]:
             raise AssertionError(f"{len(found)} jobs were dispatched where none should be:\n{self._told()}")
@@ -85,7 +128,22 @@ class Dispatched(list[Dispatch]):
 
 
 def assert_completed(outcomes: Iterable[Outcome]) -> None:
-    """Assert that each outcome, as of `queue.drain()`, is a completed job, for no handler's error raises by itself."""
+    """Assert that each outcome, as of `queue.drain()`, is a completed job, for no handler's error raises by itself.
+
+    Args:
+        outcomes: How steps ended; `Idle` is as good.
+
+    Raises:
+        AssertionError: One ended otherwise; the message says how.
+
+    Example:
+        >>> from qlab import Queue
+        >>> from qlab.testing import assert_completed
+        >>> queue = Queue("memory://")
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch("mail")
+        >>> assert_completed(queue.drain())
+    """
     __tracebackhide__ = True
     if others := [each.says for each in outcomes if not isinstance(each, Completed | Idle)]:
         raise AssertionError("not every job was completed:\n" + "\n".join(f"  {says}" for says in others))

@@ -191,6 +191,7 @@ class AttemptsExhausted(QlabError):
         >>> _ = queue.dispatch("mail"), queue.reserve(), queue.clock.advance(90)
         >>> queue.work_once().error
         'AttemptsExhausted: Every attempt was used up without an answer: ...'
+        >>> queue.close()
     """
 
 
@@ -216,4 +217,5 @@ class InternalHandlerError(QlabError):
         >>> _ = queue.dispatch("mail")
         >>> queue.work_once().error
         "InternalHandlerError: a generator handler yields the seconds that it spends: ..."
+        >>> queue.close()
     """

@@ -187,6 +187,7 @@ class FailedJob(NamedTuple):
         >>> _ = queue.work_once()
         >>> queue.failed()
         [FailedJob(id=1, name='mail', payload={"to":"ada"}, attempts=1, error='ZeroDivisionError: ...', failed_at=0)]
+        >>> queue.close()
     """
 
     id: int | None

@@ -201,6 +201,7 @@ class Failed(Settled):
         >>> _ = queue.dispatch("mail")
         >>> queue.work_once()
         Failed(job=1, name='mail', attempt=1, at=0.0, error='ZeroDivisionError: division by zero')
+        >>> queue.close()
     """
 
     error: str

@@ -6,6 +6,7 @@ own and so has no example that runs here (test_testing.py runs them).
 """
 
 import doctest
+import gc
 import importlib
 import inspect
 import re
@@ -93,6 +94,15 @@ def members_of(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, found
 
 
+@pytest.fixture(scope="module")
+def garbage() -> Iterator[None]:
+    """Makes collecting quick, so that what an example leaves open is found in its own test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def test_every_public_module_says_what_is_public() -> None:
     assert [module.__name__ for module in modules() if not hasattr(module, "__all__")] == []
     assert [module.__name__ for module in modules() if not first_line_of(module)] == []
@@ -122,7 +132,9 @@ def test_a_docstring_says_what_it_is_what_it_takes_and_what_one_does_with_it(nam
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_the_example_runs_as_it_stands(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_runs_as_it_stands(
+    name: str, garbage: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sections = sections_of(thing_of(name))
     assert list(sections)[-1:] == ["Example"], "an example is the last section"
     monkeypatch.chdir(tmp_path)
@@ -135,5 +147,6 @@ def test_the_example_runs_as_it_stands(name: str, tmp_path: Path, monkeypatch: p
         runner.run(example, out=said.append)
     finally:
         plt.close("all")
+        gc.collect()
     assert "".join(said) == ""
     assert list(tmp_path.iterdir()) == [], "an example leaves no file"

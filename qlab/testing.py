@@ -26,9 +26,11 @@ import pytest
 
 from qlab import drivers
 from qlab.clock import SimulatedClock
+from qlab.contract import judge
 from qlab.driver import Driver
 from qlab.drivers.server import EmbeddedServer
 from qlab.errors import MissingRequirement
+from qlab.explorer.plays import Store
 from qlab.job import Job, NewJob
 from qlab.outcome import Completed, Idle, Outcome
 from qlab.queue import Queue
@@ -39,6 +41,7 @@ __all__ = [
     "Dispatch",
     "Dispatched",
     "assert_completed",
+    "assert_contract",
     "qlab_clock",
     "qlab_dispatched",
     "qlab_driver",
@@ -147,6 +150,27 @@ def assert_completed(outcomes: Iterable[Outcome]) -> None:
     __tracebackhide__ = True
     if others := [each.says for each in outcomes if not isinstance(each, Completed | Idle)]:
         raise AssertionError("not every job was completed:\n" + "\n".join(f"  {says}" for says in others))
+
+
+def assert_contract(driver: Store) -> None:
+    """Assert that a driver of your own keeps the contract of `qlab.driver`.
+
+    Args:
+        driver: What makes one, such as its class; its address; or a driver, which stays open.
+
+    Raises:
+        AssertionError: A promise is broken; the message names each, and says how.
+
+    Example:
+        >>> from qlab.drivers.memory import MemoryDriver
+        >>> from qlab.testing import assert_contract
+        >>> assert_contract(MemoryDriver)
+    """
+    __tracebackhide__ = True
+    judged = judge(driver)
+    if judged.broken:
+        told = "\n".join(f"  {each.promise}\n    {each.says}" for each in judged.broken)
+        raise AssertionError(f"{len(judged.broken)} of {len(judged)} promises are broken:\n{told}")
 
 
 # -- the plugin --

@@ -22,7 +22,7 @@ import pytest
 import qlab
 from qlab import testing
 
-BESIDE = ("errors", "testing")
+BESIDE = ("contract", "errors", "testing")
 """Public modules that are imported by their own names."""
 
 TODO = {"frames", "plots", "theory"}

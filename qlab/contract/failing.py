@@ -1,0 +1,147 @@
+"""What is promised of failed jobs, and of a driver as a whole."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from qlab.contract.promised import Hands, Promise, Steps, promise, raised
+from qlab.driver import Counts
+from qlab.explorer import hunt
+
+
+def fail_moves_a_job_with_its_error(on: Hands) -> Steps:
+    """It is in one place at each moment, and once."""
+    (job,) = on.push("a", now=1.0)
+    held = on.take(now=2.0)
+    said = on.driver.fail(held, now=4.5, attempts=7, error="ValueError: boom", traceback="Traceback …")
+    yield "what fail says", said, True
+    rows = [tuple(row)[1:] for row in on.failed()]
+    told = (job.uid, on.queue, "a", "null", 7, "ValueError: boom", "Traceback …", 1.0, 4.5)
+    yield "the failed job, but for its id", rows, [told]
+    yield "what is there", on.counts(now=1e6), Counts(failed=1)
+
+
+def failed_jobs_are_listed_by_id_and_page_by_page(on: Hands) -> Steps:
+    """The oldest first; `before` is inclusive."""
+    on.push("d", "c", "b", "a")
+    for now, held in enumerate(reversed(on.driver.reserve(on.queue, now=0.0, retry_after=90.0, limit=4))):
+        on.fail(held, now=float(now))
+    rows = on.failed()
+    ids = [row.id or 0 for row in rows]
+    yield "their ids", ids, sorted(set(ids))
+    yield "their names, in the order in which they failed", [row.name for row in rows], ["a", "b", "c", "d"]
+    yield "the page after the first, of two", on.driver.failed(on.queue, after=ids[0], limit=2), rows[1:3]
+    yield "those that failed by 2 s", on.driver.failed_ids(on.queue, before=2.0), ids[:3]
+
+
+def a_retried_job_begins_anew_and_keeps_its_uid(on: Hands) -> Steps:
+    """Exactly once, with a new id, no attempts, and another payload where one is given."""
+    row = on.failed_one()
+    on.push("b", now=8.0)
+    moved = on.driver.retry(on.queue, [row.id or 0, row.id or 0, -1], now=8.0, body="[1]")
+    told = [(id, job.uid, job.body, job.attempts, job.dispatched_at, job.available_at) for id, job in moved]
+    yield "what is moved", told, [(row.id, row.uid, "[1]", 0, 8.0, 8.0)]
+    yield "what is there", on.counts(now=8.0), Counts(ready=2)
+    yield "in which order they go", on.names(now=8.0), ["b", "a"]
+
+
+def retry_takes_the_ids_in_their_order(on: Hands) -> Steps:
+    """And says which of them were there."""
+    ids = [on.failed_one(name).id or 0 for name in "abc"]
+    moved = on.driver.retry(on.queue, [ids[2], ids[0]], now=1.0)
+    yield "the ids", [id for id, _ in moved], [ids[2], ids[0]]
+    yield "in which order they go", on.names(now=1.0), ["c", "a"]
+
+
+def forget_deletes_failed_jobs(on: Hands) -> Steps:
+    """And says which of the ids were there."""
+    ids = [on.failed_one(name).id or 0 for name in "abc"]
+    yield "what is forgotten", on.driver.forget(on.queue, [ids[2], -1, ids[0], ids[0]]), [ids[2], ids[0]]
+    yield "what is left", on.driver.failed_ids(on.queue), [ids[1]]
+
+
+def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
+    """A driver serves whichever thread calls it; here they take turns as often as they can."""
+    jobs, together = 400, threading.Barrier(4)
+    on.push(*map(str, range(jobs)))
+    seen: list[int] = []
+    errors: list[str] = []
+
+    def work() -> None:
+        together.wait(60.0)
+        try:
+            for _ in range(jobs + 1):
+                for held in on.driver.reserve(on.queue, now=0.0, retry_after=90.0):
+                    seen.append(held.job.id)
+                    on.driver.complete(held, now=0.0)
+        except Exception as error:  # noqa: BLE001 - told by the promise, in its own thread
+            errors.append(f"{type(error).__name__}: {error}")
+
+    with _often():
+        crew = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+        for each in crew:
+            each.start()
+        for each in crew:
+            each.join(60.0)
+    yield "what calls of four threads raise", errors, []
+    yield "how many jobs they reserve, and how many different ones", (len(seen), len(set(seen))), (jobs, jobs)
+    yield "what is there", on.counts(now=0.0), Counts()
+
+
+@contextmanager
+def _often() -> Iterator[None]:
+    """Let Python's threads take turns every microsecond, if they can, instead of every five milliseconds."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def no_order_of_a_few_workers_breaks_anything(on: Hands) -> Steps:
+    """The steps of small scenarios in every order, as `qlab explore` takes them."""
+    last = hunt(on.store)[-1]
+    found = last.first_broken
+    says = "nothing" if found is None else f"{found.promise}, in {last.situation.name}: {found.says}"
+    yield "what is broken in some order", says, "nothing"
+
+
+def a_closed_driver_raises_and_may_be_closed_again(on: Hands) -> Steps:
+    """Where it was opened for this."""
+    if on.store is on.driver:
+        return
+    on.push("a")
+    held = on.take()
+    on.driver.complete(held, now=0.0)  # nothing may stay in a store that cannot be emptied any more
+    on.driver.close()
+    on.driver.close()
+    on.open = False
+    uses: dict[str, Callable[[], object]] = {
+        "push": lambda: on.push("b"),
+        "reserve": lambda: on.driver.reserve(on.queue, now=0.0, retry_after=90.0),
+        "complete": lambda: on.driver.complete(held, now=0.0),
+        "counts": lambda: on.counts(now=0.0),
+        "failed": on.failed,
+    }
+    for verb, use in uses.items():
+        yield f"what {verb} raises after close", raised(use), "QueueClosed"
+
+
+FAILING: tuple[Promise, ...] = tuple(
+    map(
+        promise,
+        (
+            fail_moves_a_job_with_its_error,
+            failed_jobs_are_listed_by_id_and_page_by_page,
+            a_retried_job_begins_anew_and_keeps_its_uid,
+            retry_takes_the_ids_in_their_order,
+            forget_deletes_failed_jobs,
+            one_job_is_never_given_to_two_threads,
+            no_order_of_a_few_workers_breaks_anything,
+            a_closed_driver_raises_and_may_be_closed_again,
+        ),
+    )
+)
+"""What is promised of failed jobs, and of a driver as a whole."""

@@ -86,7 +86,7 @@ class Clock(Protocol):
         """Tell the present moment, in seconds."""
 
     def spend(self, seconds: float) -> None:
-        """Let this many seconds of job time go by."""
+        """Let this many seconds of job time go by, from 0 up."""
 
     def moment(self, when: float | datetime) -> float:
         """Turn a moment as a person writes it into this clock's seconds.
@@ -103,6 +103,13 @@ class SimulatedClock:
         start: Where it stands at first, in seconds.
         epoch: The moment that 0 is, as an aware `datetime`; without it the clock knows seconds but no days.
 
+    Attributes:
+        epoch: The same; None without it.
+
+    Raises:
+        TypeError: The start is not a number.
+        ValueError: The start is NaN or infinite, or the epoch is naive.
+
     Example:
         >>> from datetime import UTC, datetime
         >>> from qlab import SimulatedClock
@@ -116,6 +123,10 @@ class SimulatedClock:
     def __init__(self, start: float = 0.0, *, epoch: datetime | None = None) -> None:
         if epoch is not None and epoch.utcoffset() is None:
             raise ValueError(f"epoch {epoch!r} is naive: {_aware_hint(epoch)}")
+        if isinstance(start, bool) or not isinstance(start, int | float):
+            raise TypeError(f"start is {start!r}: use a number of seconds, and epoch= for the moment that 0 is")
+        if start == math.inf:
+            raise ValueError(f"start is {start!r}: use a moment that comes")
         self.epoch = epoch
         self._us = us(start)
         self._lock = threading.Lock()

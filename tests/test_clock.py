@@ -109,6 +109,12 @@ def test_it_cannot_be_moved_to_a_moment_that_is_past_or_none(moment: float) -> N
     assert clock.now() == 5.0
 
 
+@pytest.mark.parametrize("start", [math.nan, math.inf, -math.inf, "now", True, None])
+def test_it_cannot_begin_at_no_moment(start: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="not a time|start is"):
+        SimulatedClock(start)
+
+
 def test_it_may_be_moved_to_where_it_stands() -> None:
     assert SimulatedClock(5.0).advance_to(5.0) == 5.0
     assert SimulatedClock(5.0).advance(0) == 5.0

@@ -145,7 +145,10 @@ class Lane(Protocol):
 
 
 class Driver(ABC):
-    """A store of jobs that keeps the contract.
+    """A store of jobs that keeps the contract, which `qlab.driver` states.
+
+    It never reads a clock: every verb is told the moment, as `now` in seconds. What settles or extends a job takes what
+    `reserve` gave, and changes nothing where that was superseded.
 
     Attributes:
         url: The address that opens the same store again, also from another process. It may hold a password: show
@@ -154,7 +157,13 @@ class Driver(ABC):
         order: `available_at` for the contract's order; `arrival` where jobs that fall due are appended when somebody
             polls.
         wakes: Whether `wait` can be woken.
+        keeps: Whether a job stays in the store while a worker has it in hand.
         restart_server: Kills the store's server and starts it again, where that is this driver's own; else None.
+
+    Raises:
+        DriverUnavailable: From each verb: the store did not answer, or could not do it just now.
+        ReplyLost: From each verb: it may have been done, all the same.
+        QueueClosed: From each verb: the driver is closed.
 
     Example:
         >>> from qlab import drivers
@@ -237,7 +246,11 @@ class Driver(ABC):
 
     @abstractmethod
     def complete(self, reservation: Reservation, *, now: float) -> bool:
-        """Delete a job that is done. Returns False, having changed nothing, where the reservation was superseded."""
+        """Delete a job that is done.
+
+        Returns:
+            False, having changed nothing, where the reservation was superseded.
+        """
 
     @abstractmethod
     def complete_and_reserve(
@@ -253,14 +266,16 @@ class Driver(ABC):
     def release(self, reservation: Reservation, *, now: float, delay: float = 0.0) -> bool:
         """Give a job back, available `delay` seconds from now, behind those that are claimable by then.
 
-        Returns False, having changed nothing, where the reservation was superseded.
+        Returns:
+            False, having changed nothing, where the reservation was superseded.
         """
 
     @abstractmethod
     def extend(self, reservation: Reservation, *, now: float, seconds: float) -> bool:
         """Make a reservation run out `seconds` from now, also one that has run out already.
 
-        Returns False, having changed nothing, where the reservation was superseded.
+        Returns:
+            False, having changed nothing, where the reservation was superseded.
         """
 
     @abstractmethod
@@ -336,7 +351,7 @@ class Driver(ABC):
 
     @abstractmethod
     def forget(self, queue: str, ids: Sequence[int]) -> list[int]:
-        """Delete failed jobs. Returns those of the ids that were there."""
+        """Delete failed jobs, and tell those of the ids that were there."""
 
     # -- reading verbs --
 
@@ -399,7 +414,7 @@ class Driver(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up connections and whatever the driver owns; a closed driver raises on use. Twice is harmless."""
+        """Give up connections and whatever the driver owns; closing twice is harmless."""
 
     def __enter__(self) -> Self:
         return self

@@ -285,15 +285,26 @@ class Attempt:
         return self._payload
 
     def extend(self, seconds: float) -> bool:
-        """Make the reservation run out this many seconds from now.
+        """Make the reservation run out later, or sooner.
+
+        Args:
+            seconds: How long from now, above 0.
 
         Returns:
             Whether the reservation was still this worker's; False means that the job is another's now.
+
+        Raises:
+            ValueError: The seconds are not above 0.
         """
         return self._verbs.extend(self, seconds)
 
     def progress(self, done: int, total: int) -> None:
-        """Record how far the job has come, for those who watch."""
+        """Record how far the job has come, for those who watch.
+
+        Args:
+            done: How much of it is done, in any unit.
+            total: Of how much.
+        """
         self._verbs.progress(self, done, total)
 
     def dispatch(self, name: str, payload: Any = None, *, delay: float = 0.0) -> Job:
@@ -303,6 +314,13 @@ class Attempt:
             name: The handler's name.
             payload: Any JSON value.
             delay: How many seconds later it may be reserved.
+
+        Returns:
+            The job.
+
+        Raises:
+            UnknownHandler: No handler has this name.
+            InvalidPayload: The payload is no JSON value, or too large.
         """
         return self._verbs.dispatch(self, name, payload, delay)
 

@@ -53,15 +53,25 @@ _open_labs: "weakref.WeakValueDictionary[str, Lab]" = weakref.WeakValueDictionar
 class Lab:
     """Drivers in a folder of their own, a simulated clock, workers, and a trace; several drivers are moved in lockstep.
 
-    A second lab under the same name closes the first, so that a cell may be run again.
+    A second lab under the same name closes the first, so that a cell may be run again. Its handlers are `pay` (done at
+    once), `slow` (takes 10 s), `flaky` (fails twice) and `broken` (fails always), and those of your own. An action that
+    cannot be done, such as a step of a worker that crashed, is refused with a `ValueError`.
 
     Args:
         driver: `sqlite`, `memory`, `redis` (or `redis_zset`), `redis_list`, an address, the name of one of
             `qlab.flaws.FLAWS`, or a list of them.
         seed: Where random numbers start.
         name: What the lab is called.
-        workers: How many workers there are.
+        workers: How many workers there are, from 1 to 12.
         policy: The queue's rules.
+
+    Attributes:
+        name: What the lab is called.
+        seed: Where random numbers start.
+        drivers: What was asked for, in order.
+        sides: One for each driver: its queue, clock, workers, trace and ledger of side effects.
+        scenario: What `play` laid out; None before.
+        closed: Whether it is closed.
 
     Raises:
         ValueError: A driver or a number is none.
@@ -234,17 +244,17 @@ class Lab:
             return outcomes
 
     def reserve(self, worker: int = 1) -> None:
-        """Let a worker reserve a job and stop there."""
+        """Let a worker (by its number, from 1) reserve a job and stop there."""
         with self._acting("reserve", worker=worker):
             self._each(lambda side: side.reserve(worker))
 
     def complete(self, worker: int = 1) -> Table[Outcome]:
-        """Let a worker run and settle the job that it holds, however late."""
+        """Let a worker (by its number, from 1) run and settle the job that it holds, however late."""
         with self._acting("complete", worker=worker):
             return Table(self._each(lambda side: side.complete(worker)))
 
     def perform(self, worker: int = 1) -> None:
-        """Let a worker run the handler of the job that it holds, and stop there: the store is not told yet."""
+        """Let a worker (by its number, from 1) run its job's handler, and stop there: the store is not told yet."""
         with self._acting("perform", worker=worker):
             self._each(lambda side: side.perform(worker))
 
@@ -259,12 +269,12 @@ class Lab:
             self._each(lambda side: side.recover(worker, force=force))
 
     def crash(self, worker: int = 1) -> None:
-        """Let a worker vanish with what it holds; `resume` starts it again."""
+        """Let a worker (by its number, from 1) vanish with what it holds; `resume` starts it again."""
         with self._acting("crash", worker=worker):
             self._each(lambda side: side.crash(worker))
 
     def pause(self, worker: int = 1) -> None:
-        """Let a worker stand still, with what it holds; `resume` lets it go on."""
+        """Let a worker (by its number, from 1) stand still, with what it holds; `resume` lets it go on."""
         with self._acting("pause", worker=worker):
             self._each(lambda side: side.pause(worker))
 
@@ -368,12 +378,32 @@ class Lab:
         side.begin_anew()
 
     def retry(self, which: int | Literal["all"] = "all") -> int:
-        """Move failed jobs back to the queue. Returns how many (on the driver with the fewest)."""
+        """Move failed jobs back to the queue.
+
+        Args:
+            which: A failed job's id, or `"all"`.
+
+        Returns:
+            How many (on the driver with the fewest).
+
+        Raises:
+            UnknownFailedJob: No failed job has this id.
+        """
         with self._acting("retry", which=which):
             return min(self._each(lambda side: side.queue.retry(which)))
 
     def forget(self, which: int | Literal["all"] = "all") -> int:
-        """Delete failed jobs. Returns how many (on the driver with the fewest)."""
+        """Delete failed jobs.
+
+        Args:
+            which: A failed job's id, or `"all"`.
+
+        Returns:
+            How many (on the driver with the fewest).
+
+        Raises:
+            UnknownFailedJob: No failed job has this id.
+        """
         with self._acting("forget", which=which):
             return min(self._each(lambda side: side.queue.forget(which)))
 
@@ -538,10 +568,16 @@ class Lab:
     # -- keeping --
 
     def save(self, path: str | Path) -> Path:
-        """Save what was done, as JSON; `Lab.load` does it again. Handlers of your own are not in it.
+        """Save what was done, as JSON; `Lab.load` does it again.
+
+        Handlers of your own are not in it.
 
         Returns:
             The file.
+
+        Raises:
+            OSError: The file cannot be written.
+            ValueError: The policy's backoff is a function, which no file can hold.
         """
         told = {
             "qlab_lab": FORM,
@@ -622,7 +658,7 @@ class Lab:
         return board(self)
 
     def on_change(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call a function after each action. Returns a function that ends that."""
+        """Call a function after each action, and give a function that ends that."""
         self._changed.append(tell)
         return lambda: self._changed.remove(tell) if tell in self._changed else None
 

@@ -42,6 +42,9 @@ _AS_IT_IS: Any = object()
 class Queue:
     """A queue of jobs in a store, the handlers that run them, and the trace of what happened.
 
+    Every moment and duration is in seconds of its clock. A context manager: it closes at the end, and whatever then
+    asks the store raises `QueueClosed`.
+
     Args:
         driver: The store, or its address such as `sqlite:///jobs.db`.
         policy: Tries, backoff and reservations.
@@ -166,7 +169,11 @@ class Queue:
         Args:
             name: The handler's name.
             tries: How many attempts its jobs have; the policy's by default.
-            backoff: How long its jobs wait between attempts; the policy's by default.
+            backoff: How many seconds its jobs wait between attempts, as in a `Policy`; the policy's by default.
+
+        Raises:
+            TypeError: What stands below is no function, or an `async` one.
+            ValueError: The name is empty, too long or no Unicode text, or a rule is out of its range.
         """
         checked_name(name, "the handler's name")
 
@@ -206,9 +213,16 @@ class Queue:
     def dispatch_later(
         self, name: str, payload: Any = None, *, delay: float, connection: sqlite3.Connection | None = None
     ) -> Job:
-        """Store a job that may be reserved `delay` seconds from now; else like `dispatch`.
+        """Store a job that may be reserved some seconds from now; else like `dispatch`.
+
+        Args:
+            name: The handler's name.
+            payload: Any JSON value.
+            delay: How many seconds, from 0.
+            connection: As in `dispatch`.
 
         Raises:
+            TypeError: The delay is not a number.
             ValueError: The delay is negative, NaN or infinite.
         """
         now = self.clock.now()
@@ -217,12 +231,12 @@ class Queue:
     def dispatch_at(
         self, name: str, payload: Any = None, *, at: float | datetime, connection: sqlite3.Connection | None = None
     ) -> Job:
-        """Store a job that may be reserved from a moment on; a moment in the past counts as now. Else like `dispatch`.
+        """Store a job that may be reserved from a moment on; else like `dispatch`.
 
         Args:
             name: The handler's name.
             payload: Any JSON value.
-            at: The clock's seconds, or an aware datetime.
+            at: The clock's seconds, or an aware datetime; a moment in the past counts as now.
             connection: As in `dispatch`.
 
         Raises:
@@ -285,6 +299,10 @@ class Queue:
 
         Raises:
             TypeError: One of them is no pair. Nothing was stored.
+            ValueError: The delay is negative, NaN or infinite.
+            UnknownHandler: No handler has one of the names. Nothing was stored.
+            InvalidPayload: A payload is no JSON value, or too large. Nothing was stored.
+            DriverUnavailable: The store did not answer.
         """
         now = self.clock.now()
         return self._dispatch(_pairs(jobs), now, now + duration(delay, "delay"))
@@ -307,6 +325,9 @@ class Queue:
         Args:
             now: The moment for all of it, in seconds, which leaves the clock alone; the clock's by default.
             worker: Who does it, for the trace.
+
+        Returns:
+            A `Completed`, `Released`, `Retrying`, `Failed`, `Superseded`, `Unknown` or `Idle`.
 
         Raises:
             DriverUnavailable: The store did not answer, and nothing was reserved; where the answer was lost on its way,
@@ -392,6 +413,10 @@ class Queue:
 
         `finish` runs and settles it; `crash` makes the worker vanish.
 
+        Args:
+            now: The moment, in seconds; the clock's by default.
+            worker: Who does it, for the trace.
+
         Returns:
             What the worker holds; None when nothing is due.
         """
@@ -436,12 +461,27 @@ class Queue:
 
         For those who move time themselves. A job whose attempts are used up is not run: it ends with
         `AttemptsExhausted`.
+
+        Args:
+            reservation: What `reserve` gave.
+            now: The moment at which it begins, in seconds; the clock's by default.
+            worker: Who does it, for the trace.
+
+        Returns:
+            The generator; `settle` takes its value.
         """
         self._check_open()
         return self._steps.run(reservation, now, worker)
 
     def settle(self, reservation: Reservation, ended: Ended, now: float | None = None, *, worker: str = "") -> Outcome:
-        """Complete, release or fail a job by how its handler ended, and record it."""
+        """Complete, release or fail a job by how its handler ended, and record it.
+
+        Args:
+            reservation: What `reserve` gave.
+            ended: How its handler ended: the value of `steps`.
+            now: The moment, in seconds; the clock's by default.
+            worker: Who does it, for the trace.
+        """
         self._check_open()
         return self._steps.settle(reservation, ended, now, worker)
 
@@ -458,7 +498,13 @@ class Queue:
         self._steps.listeners.append(tell)
 
     def crash(self, reservation: Reservation, now: float | None = None, *, worker: str = "") -> None:
-        """Let the worker that holds a job vanish: the store is told nothing, the trace is."""
+        """Let the worker that holds a job vanish: the store is told nothing, the trace is.
+
+        Args:
+            reservation: What `reserve` gave.
+            now: The moment, in seconds; the clock's by default.
+            worker: Who it is, for the trace.
+        """
         self._check_open()
         job = reservation.job
         self._steps.extended.pop(reservation.token, None)
@@ -598,7 +644,11 @@ class Queue:
         """Collect the SQL, or the script calls, as they run while the context is open.
 
         Example:
-            `with queue.statements() as seen: queue.work_once()`, then `seen[0].text`.
+            >>> from qlab import Queue
+            >>> with Queue("sqlite:///:memory:") as queue, queue.statements() as seen:
+            ...     _ = queue.counts()
+            >>> [statement.verb for statement in seen]
+            ['counts']
         """
         self._check_open()
         return self.driver.statements()

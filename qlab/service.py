@@ -46,7 +46,13 @@ class WorkerService:
         jitter: By which share of itself each wait is made longer or shorter, from 0 to 1.
         recover: What it makes ready again before it begins: `"expired"`, `"force"` or None, as a `Worker` does.
 
+    Attributes:
+        queue: The queue.
+        name: What the trace and the log call it.
+        concurrency: How many jobs are in hand at the most.
+
     Raises:
+        TypeError: It is given no queue.
         ValueError: A number is out of its range, or `recover` is none of its choices.
 
     Example:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -49,11 +50,6 @@ def names(*, documented: bool) -> list[str]:
 
 
 DOCUMENTED = names(documented=True)
-
-
-def thing_of(name: str) -> Any:
-    module, _, own = name.rpartition(".")
-    return getattr(importlib.import_module(module), own)
 
 
 def first_line_of(thing: Any) -> str:
@@ -94,6 +90,12 @@ def members_of(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, found
 
 
+def with_examples() -> list[str]:
+    kinds = [(name, kind) for name in DOCUMENTED if isinstance(kind := resolve_name(name), type)]
+    members = [(f"{name}.{member}", found) for name, kind in kinds for member, found in members_of(kind)]
+    return [*DOCUMENTED, *(name for name, found in members if "Example" in sections_of(found))]
+
+
 @pytest.fixture(scope="module")
 def garbage() -> Iterator[None]:
     """Makes collecting quick, so that what an example leaves open is found in its own test."""
@@ -122,7 +124,7 @@ def test_what_has_no_docstring_is_told_by_its_module(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_docstring_says_what_it_is_what_it_takes_and_what_one_does_with_it(name: str) -> None:
-    thing = thing_of(name)
+    thing = resolve_name(name)
     sections = sections_of(thing)
     assert first_line_of(thing), "the first line is one clause, ends with a period and stands alone"
     explained = named_in(sections.get("Args", "")) | named_in(sections.get("Attributes", ""))
@@ -131,11 +133,11 @@ def test_a_docstring_says_what_it_is_what_it_takes_and_what_one_does_with_it(nam
         assert [member for member, found in members_of(thing) if not inspect.getdoc(found)] == []
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+@pytest.mark.parametrize("name", with_examples())
 def test_the_example_runs_as_it_stands(
     name: str, garbage: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sections = sections_of(thing_of(name))
+    sections = sections_of(resolve_name(name))
     assert list(sections)[-1:] == ["Example"], "an example is the last section"
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("Agg")

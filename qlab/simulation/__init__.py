@@ -139,7 +139,9 @@ class Run:
         return type(self), tuple((values | {"queue": None}).values())
 
     def save(self, path: AnyPath) -> Path:
-        """Write it as one file, which `load` reads: the whole file, or none. Handlers of your own are not in it.
+        """Write it as one file, which `load` reads: the whole file, or none.
+
+        Handlers of your own are not in it.
 
         Returns:
             The file.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jinja2
 import pandas as pd
 
+from qlab import whole_folder
 from qlab.escape import csv_cell, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_GENERATOR = "qlab"
-_PAGE = "index.html"
+_FORM = whole_folder.Form("report", "qlab", (".html", ".png", ".csv"))
 _DPI = 110
-_ENDINGS = (".html", ".png", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +92,9 @@ def write(report: Report, folder: str | Path, *, command: str) -> Path:
     Raises:
         ValueError: The folder holds something else.
     """
-    target = Path(folder).absolute()
-    check_folder(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as private:
-        made = Path(private) / target.name
-        made.mkdir()
+    with whole_folder.making(folder, _FORM) as made:
         _fill(made, report, command)
-        if target.exists():
-            target.rename(Path(private) / "earlier")
-        made.rename(target)
-    return target / _PAGE
+    return Path(folder).absolute() / whole_folder.INDEX
 
 
 def check_folder(folder: str | Path) -> None:
@@ -113,21 +103,7 @@ def check_folder(folder: str | Path) -> None:
     Raises:
         ValueError: It is a file, or holds something that is no report.
     """
-    target = Path(folder).absolute()
-    if target.is_dir():
-        page = target / _PAGE
-        ours = page.is_file() and _is_ours(page)
-        strange = [
-            entry.name for entry in target.iterdir() if not (ours and entry.suffix in _ENDINGS and entry.is_file())
-        ]
-        if strange:
-            raise ValueError(
-                f"{target} holds {strange[0]!r}, which is of no report: name a folder that is new or empty, or that "
-                "holds an earlier report and nothing else"
-            )
-    elif target.exists() or target.is_symlink():
-        raise ValueError(f"{target} is no folder: name a folder for the report")
-    _check_writable(target)
+    whole_folder.check(folder, _FORM)
 
 
 def write_page(report: Report, file: str | Path, *, command: str) -> Path:
@@ -168,19 +144,9 @@ def check_page(file: str | Path) -> None:
         raise ValueError(f"{target} does not end with .html: a report is a page")
     if target.is_dir():
         raise ValueError(f"{target} is a folder: name a file for the page")
-    if target.exists() and not _is_ours(target):
+    if target.exists() and not _FORM.is_made(target):
         raise ValueError(f"{target} is no report: name a file that is new, or an earlier report")
-    _check_writable(target)
-
-
-def _is_ours(page: Path) -> bool:
-    return f'content="{_GENERATOR}"' in page.read_text(encoding="utf-8", errors="replace")
-
-
-def _check_writable(target: Path) -> None:
-    above = next(parent for parent in target.parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise ValueError(f"{target} cannot be made: {above} cannot be written")
+    whole_folder.check_writable(target)
 
 
 _Drawn: TypeAlias = tuple[Picture, str, bytes]
@@ -193,7 +159,7 @@ def _fill(folder: Path, report: Report, command: str) -> None:
         (folder / file).write_bytes(data)
     for name, frame in report.tables.items():
         _safe(frame).to_csv(folder / f"{name}.csv", index=False)
-    (folder / _PAGE).write_text(_page(report, command, drawn), encoding="utf-8")
+    (folder / whole_folder.INDEX).write_text(_page(report, command, drawn), encoding="utf-8")
 
 
 def _page(report: Report, command: str, drawn: Sequence[Sequence[_Drawn]]) -> str:
@@ -210,7 +176,7 @@ def _page(report: Report, command: str, drawn: Sequence[Sequence[_Drawn]]) -> st
         for section, pictures in zip(report.sections, drawn, strict=True)
     ]
     return _template().render(
-        generator=_GENERATOR,
+        generator=_FORM.generator,
         title=report.title,
         subtitle=report.subtitle,
         answer=report.answer,

@@ -65,12 +65,25 @@ class Picture(Figure):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"layout": "constrained"} | options)
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+    def about(self) -> str:
+        """Tell what it shows, for those who cannot see it: titles, axes with their units, and what is in the keys."""
+        return "; ".join(told for ax in self.axes if (told := _about(ax))) or "a picture"
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         """Draw it twice as fine as it is shown."""
         drawn = BytesIO()
         self.savefig(drawn, format="png", dpi=2 * self.dpi)
         width, height = (round(side * self.dpi) for side in self.get_size_inches())
-        return drawn.getvalue(), {"width": width, "height": height}
+        return drawn.getvalue(), {"width": width, "height": height, "alt": self.about()}
+
+
+def _about(ax: Axes) -> str:
+    legend = ax.get_legend()
+    keys = [] if legend is None else [text.get_text() for text in legend.get_texts()]
+    titles = [ax.get_title(loc) for loc in ("left", "center", "right")]
+    sides = [label for label in (ax.get_ylabel(), ax.get_xlabel()) if label]
+    parts = [*filter(None, titles), " against ".join(sides), ", ".join(keys)]
+    return " ".join(": ".join(part for part in parts if part).split())
 
 
 class Look(NamedTuple):

@@ -24,7 +24,19 @@ def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
     shown, about = DisplayFormatter().format(figure)
     assert shown["image/png"].startswith(b"\x89PNG")
     width, height = figure.get_size_inches() * figure.dpi
+    told = about["image/png"].pop("alt")
     assert about["image/png"] == {"width": round(width), "height": round(height)}
+    assert told.startswith("job against time (s): delayed, waiting,")
+
+
+def test_a_picture_of_several_says_what_each_shows():
+    picture = plots.Picture()
+    left, right = picture.subplots(1, 2)
+    plots.timeline(frames.spans(STORY), ax=left).set_title("one", loc="left")
+    right.set(xlabel="time (s)")
+    assert picture.about().split(": ")[0] == "one"
+    assert picture.about().endswith("; time (s)")
+    assert plots.Picture().about() == "a picture"
 
 
 @pytest.mark.parametrize(

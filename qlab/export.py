@@ -1,7 +1,6 @@
 """A lab as a file: its events, its timeline, or the whole board as one page that needs neither kernel nor network."""
 
 import base64
-import json
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -131,17 +130,20 @@ def _saved(picture: plots.Picture, form: str) -> bytes:
 
 def page(lab: Lab) -> str:
     """Write the board as one HTML page: its scrubber needs no kernel, and nothing is fetched."""
-    shown = [{"about": one.about, "data": base64.b64encode(one.png).decode()} for one in pictures(lab)]
-    told = Teller(lab).everything(problem="", payloads=_payloads(lab), pictures=shown)
     return _template().render(
         name=lab.name,
         drivers=", ".join(side.driver for side in lab.sides),
         css=front.read("board.css"),
         js=front.module(),
-        # Inside a script element only `<` could end it, or begin a comment.
-        told=json.dumps(told).replace("<", "\\u003c"),
+        told=front.in_script(without_kernel(lab)),
         still=still(lab),
     )
+
+
+def without_kernel(lab: Lab) -> dict[str, Any]:
+    """Tell all that a board without a kernel shows, as JSON values."""
+    shown = [{"about": one.about, "data": base64.b64encode(one.png).decode()} for one in pictures(lab)]
+    return Teller(lab).everything(problem="", payloads=_payloads(lab), pictures=shown)
 
 
 def _payloads(lab: Lab) -> list[dict[int, str]]:

@@ -1,5 +1,6 @@
 """The panels' front end: modules that Node's tests import as they are, and one module of them all for a browser."""
 
+import json
 import re
 from functools import cache
 from importlib.resources import files
@@ -33,3 +34,8 @@ def module(panel: str = "board") -> str:
 def read(name: str) -> str:
     """Read a file of the front end."""
     return (files("qlab") / "static" / name).read_text(encoding="utf-8")
+
+
+def in_script(told: object) -> str:
+    """Write JSON values for a script element of a page, which only `<` could end, or begin a comment in."""
+    return json.dumps(told).replace("<", "\\u003c")

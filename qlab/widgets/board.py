@@ -11,7 +11,7 @@ from typing import Any
 
 from qlab import front
 from qlab.actions import ACTIONS
-from qlab.export import FORMS, export, pictures, still
+from qlab.export import FORMS, export, pictures, still, without_kernel
 from qlab.lab import Lab
 from qlab.telling import Teller
 from qlab.widgets.errands import Errands
@@ -93,6 +93,10 @@ class Board(Panel):
             del _boards[self.lab.name]
         self.layout.close()
         super().close()
+
+    def kept(self) -> dict[str, Any]:
+        """Tell what a page shows of it that has no kernel: `told` is all of it, for a board with a scrubber."""
+        return super().kept() | {"told": without_kernel(self.lab)}
 
     def _still(self) -> tuple[str, str]:
         return f"Board of {self.lab!r}", still(self.lab)

@@ -28,7 +28,7 @@ export function sidePart(store, index, several) {
   const differs = h("p", { class: "differs" });
   const lost = h("p", { class: "lost", hidden: true });
   const inOrder = [stacked("delayed"), stacked("ready"), lane("reserved", workers, all.el), stacked("done"), failed];
-  const el = h("section", { class: "side" }, what, h("div", { class: "lanes" }, ...inOrder), lost, differs);
+  const el = h("div", { class: "side", role: "group" }, what, h("div", { class: "lanes" }, ...inOrder), lost, differs);
   const rows = new Map();
 
   function draw() {

@@ -68,17 +68,17 @@ def _by_time_and_by_arrival(driver: str, first: Event, run: Traced, second: Even
         f"At {seconds(first.at)} {first.worker} asked for a job, and two could be had: {one}, claimable since "
         f"{seconds(first.since)}, and {other}, claimable since {seconds(second.since)}. {driver} goes by that moment, "
         f"then by dispatch, and gave {one}. {run.driver} goes by the order in which jobs came into its list, and gave "
-        f"{other}: {other} was {_came(run.trace, second)}, {one} was {_came(run.trace, first)}."
+        f"{other}: {other} was {_came(run.trace, second.job, second)}, {one} was {_came(run.trace, first.job, second)}."
     )
 
 
-def _came(trace: Trace, reserved: Event) -> str:
-    """Say how a job came into a list that is appended to when somebody polls."""
+def _came(trace: Trace, job: int | None, asked: Event) -> str:
+    """Say how a job had come, when somebody asked, into a list that is appended to when somebody polls."""
     last: Event | None = None
     for event in trace:
-        if event.at > reserved.at or event == reserved:
+        if event == asked:
             break
-        if event.job == reserved.job and event.kind in (*_WAITS, Kind.RESERVED):
+        if event.job == job and event.kind in (*_WAITS, Kind.RESERVED):
             last = event
     if last is None:
         return "there before"

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from conftest import BY_ARRIVAL, IN_ORDER, only
 
-from qlab import Policy, Queue, SimulatedClock, cases, compare, drivers, simulate
+from qlab import Lab, Policy, Queue, SimulatedClock, cases, compare, drivers, simulate
 from qlab.driver import Driver
 from qlab.drivers.memory import MemoryDriver
 from qlab.drivers.paced import PacedDriver
@@ -72,6 +72,19 @@ def test_where_a_list_parts_from_the_contract_it_is_said_why() -> None:
     assert "job 2 was appended only when somebody polled after it had fallen due, at 5 s" in found.why
     assert agreement(by_arrival, by_time).why.startswith(found.why[:20])
     assert agreement(by_time, by_time).difference is None
+
+
+def test_how_a_job_came_into_a_list_is_said_whoever_takes_it_afterwards() -> None:
+    with Lab(["memory", "memory://?order=arrival"]) as lab:
+        lab.dispatch("pay", delay=5)
+        lab.advance(6)
+        lab.dispatch("pay")
+        lab.advance(1)
+        lab.reserve(worker=1)
+        lab.reserve(worker=2)
+        (agreed,) = lab.agreements
+    assert "job 2 was appended when it was dispatched, at 6 s" in agreed.why
+    assert "job 1 was appended only when somebody polled after it had fallen due, at 5 s" in agreed.why
 
 
 def one_worker(*arrivals: Arrival, **changes: object) -> Scenario:

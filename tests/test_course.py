@@ -127,3 +127,16 @@ def test_the_command_says_what_it_needs(words: list[str], way: str) -> None:
     done = CliRunner().invoke(main, ["course", *words])
     assert done.exit_code != 0
     assert way in done.output
+
+
+def test_notebooks_are_copied_for_a_learner_and_never_over_what_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "learner"
+    folder.mkdir()
+    (folder / "00_meet_the_lab.ipynb").write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(main, ["course", "--copy", str(folder)])
+    assert done.exit_code == 0
+    first, *others = done.output.splitlines()
+    assert first == "01_dispatch_and_step.ipynb: copied"
+    assert others[-1] == "00_meet_the_lab.ipynb: was there, and stays"
+    assert (folder / "00_meet_the_lab.ipynb").read_text(encoding="utf-8") == "mine"
+    assert len([*folder.glob("*.ipynb")]) == len(others) + 1

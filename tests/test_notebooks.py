@@ -213,3 +213,39 @@ def test_it_can_be_run_again_from_top_to_bottom(path: Path, run: Run, deep: bool
 @every
 def test_its_text_says_what_its_cells_show(path: Path, opened_without_a_server: Callable[[Path], NotebookNode]) -> None:
     import_module(f"told.n{path.stem}").told(results(opened_without_a_server(path)))
+
+
+# -- the page for teachers --
+
+TEACHERS = (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+@every
+def test_the_page_for_teachers_and_readme_have_its_title_and_its_time(path: Path) -> None:
+    first = read(path).cells[0].source
+    title = first.splitlines()[0].removeprefix("# ")
+    need = first.split("**You need** ")[1]
+    spoken = {"five minutes": 5, "a quarter of an hour": 15, "twenty minutes": 20, "half an hour": 30}
+    spoken |= {"thirty minutes": 30, "forty minutes": 40, "45 minutes": 45}
+    (minutes,) = {spoken[words] for words in spoken if words in need}
+    project = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| {path.name[:2]} \| \[{title}\]\({path.name}\): .+ \| {minutes} \|", TEACHERS, re.MULTILINE)
+    assert re.search(
+        rf"^\| {path.name[:2]} \| \[{title}\]\(notebooks/{path.name}\) \| .+ \| {minutes} \|$", project, re.MULTILINE
+    )
+
+
+def test_a_question_leads_to_parts_that_there_are() -> None:
+    parts = {
+        path.name[:2]: set(re.findall(r"^## (.+)$", "\n".join(cell.source for cell in read(path).cells), re.MULTILINE))
+        for path in PATHS
+    }
+    rows = re.findall(r"^\| .+\? \| (.+) \|$", TEACHERS.split("## What students ask")[1], re.MULTILINE)
+    places = [
+        (number, name)
+        for row in rows
+        for number, names in re.findall(r"(\d\d), ((?:\*[^*]+\*(?: and )?)+)", row)
+        for name in re.findall(r"\*([^*]+)\*", names)
+    ]
+    assert len(places) > 20
+    assert [place for place in places if place[1] not in parts[place[0]]] == []

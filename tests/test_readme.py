@@ -30,11 +30,11 @@ def test_the_example_runs_and_prints_what_its_comments_say(
     names: dict[str, object] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
-    for name in ("queue", "mails", "shop"):
+    for name in ("lab", "queue", "mails", "shop"):
         names[name].close()  # type: ignore[attr-defined]
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)  # (.*)", README)
-    assert len(printed) == len(promised) == 6
+    assert len(printed) == len(promised) == 8
     for line, promise in zip(printed, promised, strict=True):
         assert re.fullmatch(re.escape(promise).replace("…", ".*"), line)
     assert (tmp_path / "timeline.png").stat().st_size > 1_000
@@ -58,8 +58,23 @@ def test_no_block_uses_a_name_that_none_before_it_has_made() -> None:
         assert {name.id for name in names} - made == set(), block
 
 
-def test_the_example_has_about_ten_lines() -> None:
-    assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) <= 12
+@pytest.mark.parametrize("use", ["Teach", "Compare", "Prototype"])
+def test_each_use_is_shown_in_about_ten_lines_and_a_picture(use: str) -> None:
+    section = README.split(f"\n## {use}\n")[1].split("\n## ")[0]
+    (lines, *_) = re.findall(r"^```py(?:thon)?\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert 5 <= len([line for line in lines.splitlines() if line.strip()]) <= 12
+    assert "](.pictures/" in section
+
+
+def test_every_link_leads_somewhere() -> None:
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", README, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    anchors = {f"#{re.sub(r'[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')}" for heading in headings}
+    links = set(re.findall(r"\]\(([^)\s]+)\)", README))
+    assert {link for link in links if link.startswith("#")} - anchors == set()
+    files = {link for link in links if not link.startswith(("#", "http"))}
+    assert [link for link in files if not (ROOT / link.split("#")[0]).exists()] == []
 
 
 def test_every_public_name_is_in_the_table() -> None:

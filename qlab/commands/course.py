@@ -27,6 +27,12 @@ from qlab.escape import printable
     help="With --html: the folder of the notebooks.  [default: those that came with qlab]",
 )
 @click.option(
+    "--copy",
+    "copies",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Copy the notebooks into this folder, as a learner gets them; a file that is there stays.",
+)
+@click.option(
     "--exercises",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,10 +49,11 @@ def course(
     pages: Path | None,
     only: tuple[str, ...],
     source: Path | None,
+    copies: Path | None,
     folder: Path | None,
     solved: Path | None,
 ) -> None:
-    """Work on the course: its pages, its exercises, its solutions.
+    """Work on the course: its pages, its notebooks, its exercises, its solutions.
 
     The pages hold pictures, tables and boards, and load nothing from elsewhere: open index.html with any browser, also
     without a network. The folder may be new, empty, or hold earlier pages, which are replaced once all are made. The
@@ -57,8 +64,10 @@ def course(
     """
     if (only or source) and pages is None:
         raise click.UsageError("--only and --from say of which notebooks there are pages: say --html FOLDER, too")
-    if pages is None and folder is None and solved is None:
-        raise click.UsageError("say --html FOLDER, --exercises FOLDER or --solved FOLDER")
+    if pages is None and copies is None and folder is None and solved is None:
+        raise click.UsageError("say --html FOLDER, --copy FOLDER, --solved FOLDER or --exercises FOLDER")
+    if copies is not None:
+        _copy(copies)
     if folder is not None:
         _make_exercises(folder)
     if solved is not None:
@@ -104,6 +113,13 @@ def _in(folder: Path) -> list[Path]:
     if not paths:
         raise ValueError(f"there is no notebook in {folder}: name the folder that has them")
     return paths
+
+
+def _copy(folder: Path) -> None:
+    from qlab import handout
+
+    copied, kept = handout.copy_notebooks(folder)
+    print_lines([*(f"{name}: copied" for name in copied), *(f"{name}: was there, and stays" for name in kept)])
 
 
 def _make_exercises(folder: Path) -> None:

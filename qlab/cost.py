@@ -26,6 +26,7 @@ class Cost:
         about: What they were measured on.
 
     Raises:
+        TypeError: A number of seconds is no number.
         ValueError: A number of seconds is out of its range.
 
     Example:

@@ -54,7 +54,7 @@ class Explored:
         driver: On what: product, version and settings of the store.
         paths: How many orders there are, or how many were sampled.
         states: How many states are different.
-        outcomes: How many orders end how.
+        outcomes: How many orders end so, by how they end, the most frequent first.
         first_broken: The path that breaks a promise and is told soonest; None where none does.
         sampled: How orders were sampled: `random` or `pct`; None where all were walked through.
         bound: With which probability one sampled order finds what takes `depth` choices, at the least; only of `pct`.
@@ -200,7 +200,7 @@ def explore(
     scenario: Situation | Scenario | str = "one_job",
     *,
     driver: Store = "memory://",
-    promises: Sequence[Kept | Promise] = PROMISES,
+    promises: Sequence[Kept | Promise] | None = None,
     expiries: int | None = None,
     crashes: int | None = None,
     restarts: int | None = None,
@@ -216,9 +216,10 @@ def explore(
     out under its worker, and a worker may crash with a job in hand.
 
     Args:
-        scenario: What is to be done: one of `SITUATIONS` or its name, or a scenario.
+        scenario: What is to be done: one of `qlab.explorer.SITUATIONS` or its name, or a scenario.
         driver: A driver, its address, or what makes one, such as a flaw's class.
-        promises: What to look for: functions of a `State`.
+        promises: What to look for: functions of a `State`, which say how it is broken or give None; by default what
+            every driver promises, `qlab.explorer.invariants.PROMISES`.
         expiries: How many reservations run out, at the most; the situation's number by default, and 1 for a scenario.
         crashes: How many workers crash, at the most; the situation's number by default, and none for a scenario.
         restarts: How many crashed workers are started again, at the most; likewise.
@@ -229,8 +230,12 @@ def explore(
         depth: How many choices `pct` reckons with, from 1.
         seed: Where chance starts.
 
+    Returns:
+        What came of every order, or of those that were sampled.
+
     Raises:
-        ValueError: A value is out of its range.
+        TypeError: The scenario is none.
+        ValueError: There is no situation of this name, or a value is out of its range.
         TooLarge: There are more states than `most`: sample them.
 
     Example:
@@ -246,7 +251,7 @@ def explore(
     situated = _situated(scenario, expiries=expiries, crashes=crashes, restarts=restarts)
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise ValueError(f"most is {most!r}: use a number from 1")
-    wanted = [promise(each) for each in promises]
+    wanted = [promise(each) for each in (PROMISES if promises is None else promises)]
     with Plays(situated, driver) as plays:
         description = plays.description
         if sample is None:
@@ -255,12 +260,12 @@ def explore(
         return Explored(plays, wanted, walk_some(plays, chosen, wanted, samples), description, chosen)
 
 
-def hunt(driver: Store = "memory://", *, promises: Sequence[Kept | Promise] = PROMISES) -> Table[Explored]:
+def hunt(driver: Store = "memory://", *, promises: Sequence[Kept | Promise] | None = None) -> Table[Explored]:
     """Explore the situations that have a name, the smallest first, up to the first in which a promise is broken.
 
     Args:
         driver: As for `explore`.
-        promises: What to look for.
+        promises: As for `explore`.
 
     Returns:
         What came of each; the last one is where a promise was broken, if any was.

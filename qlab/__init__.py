@@ -15,8 +15,9 @@ Dispatch jobs, step workers with `work_once` under a clock that only moves when 
 | simulated runs | `simulate`, `Run`, `Scenario`, `workload`, `faults`; `sweep`; `theory`, `cases` |
 | real runs | `contention`, `Contention`; `compare`, `Comparison` |
 
-`qlab.contract`, `qlab.errors` and `qlab.testing` are imported by their names. `python -m pydoc qlab.Queue`, or `Queue?`
-in a notebook, says what a name takes, gives and raises, with units and an example.
+Imported by their names are `qlab.contract`, `qlab.course`, `qlab.errors`, `qlab.explorer`, `qlab.scenario` and
+`qlab.testing`. `python -m pydoc qlab.Queue`, or `Queue?` in a notebook, says what a name takes, gives and raises, with
+units and an example.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What happens in an experiment: one thing for every way of running it, with a small library of named ones."""
+"""What happens in an experiment: one thing for every way of running it, with a small library of named ones, `NAMED`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,6 +16,8 @@ from qlab.saved import AnyPath
 from qlab.whole import is_whole
 from qlab.workload import Workload
 
+__all__ = ["NAMED", "Arrival", "Behaviour", "Poll", "Scenario", "named"]
+
 
 class Arrival(NamedTuple):
     """A job that is dispatched.
@@ -25,6 +27,11 @@ class Arrival(NamedTuple):
         name: The handler's name.
         payload: Any JSON value.
         delay: How many seconds later it may be reserved.
+
+    Example:
+        >>> from qlab.scenario import Arrival
+        >>> Arrival(at=5.0, name="mail", payload={"to": "ada"}, delay=60.0)
+        Arrival(at=5.0, name='mail', payload={'to': 'ada'}, delay=60.0)
     """
 
     at: float
@@ -43,6 +50,14 @@ class Behaviour(NamedTuple):
         error: What it says when it raises.
         busy: Whether it takes its time on the processor, with real workers, instead of waiting; to simulated ones it is
             the same.
+
+    Example:
+        >>> from qlab import Scenario, simulate
+        >>> from qlab.scenario import Arrival, Behaviour
+        >>> flaky = Behaviour(seconds=2.0, fails=1)
+        >>> run = simulate("memory://", Scenario("flaky", [Arrival(0.0, "mail")], {"mail": flaky}, poll=None))
+        >>> [f"{event.at:g} s {event.kind}" for event in run.trace]
+        ['0 s dispatched', '0 s reserved', '2 s released', '12 s reserved', '14 s completed']
     """
 
     seconds: float = 0.0
@@ -64,7 +79,16 @@ class Poll:
         beat: Whether it asks at its beat only, for one job (or `batch`), as what a cron starts does.
 
     Raises:
+        TypeError: A value is no number.
         ValueError: A value is out of its range.
+
+    Example:
+        >>> from qlab import simulate
+        >>> from qlab.scenario import Poll
+        >>> from qlab.workload import Every, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(7), jobs=3), poll=Poll(5.0, phase=0.0))
+        >>> [event.at for event in run.trace if event.kind == "reserved"]
+        [0.0, 10.0, 15.0]
     """
 
     interval: float = 1.0
@@ -189,6 +213,12 @@ def named(name: str, *, seed: int = 0) -> Scenario:
 
     Raises:
         ValueError: None has this name.
+
+    Example:
+        >>> from qlab.scenario import named
+        >>> scenario = named("between_polls", seed=7)
+        >>> scenario.workers, len(scenario.arrivals)
+        (1, 3)
     """
     if name not in NAMED:
         raise ValueError(f"there is no scenario {name!r}: use one of {', '.join(NAMED)}")

@@ -23,7 +23,7 @@ import pytest
 import qlab
 from qlab import testing
 
-BESIDE = ("contract", "errors", "testing")
+BESIDE = ("contract", "course", "errors", "explorer", "scenario", "testing")
 """Public modules that are imported by their own names."""
 
 TODO = {"frames", "plots", "theory"}

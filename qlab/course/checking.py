@@ -14,6 +14,12 @@ class Checked(NamedTuple):
     Attributes:
         passed: Whether the answer is right.
         says: `Right.`, or what is not yet and a hint.
+
+    Example:
+        >>> from qlab.course import check
+        >>> checked = check((lambda: 1 + 1 == 3, "Count again."))
+        >>> checked.passed, checked.says
+        (False, 'Not yet. Hint: Count again.')
     """
 
     passed: bool
@@ -42,6 +48,7 @@ def check(*checks: Check) -> Checked:
         TypeError: A check is no such pair.
 
     Example:
+        >>> from qlab.course import check
         >>> answer = ...
         >>> check((lambda: answer == 3, "Count the crosses."))
         ✗ Not yet. Hint: Count the crosses.

@@ -2,7 +2,7 @@
 
 `explore(scenario, driver=…)` takes them on a real driver, and `hunt(driver)` looks for what a driver breaks at all. An
 order of steps is a path (`interleaving`); what may happen in it is stated by a `situation`, what must hold in it by
-`invariants`, and what happened is told by `narration`.
+`invariants`, and what happened is told by `narration`. `SITUATIONS` are those that have a name, the smallest first.
 """
 
 from qlab.explorer.exploring import Broken, Explored, explore, hunt

@@ -26,12 +26,20 @@ from qlab.trace import Trace
 
 
 class Broken(NamedTuple):
-    """The first path that breaks a promise, and no step of it can be left out.
+    """The first path that breaks a promise, of which no step can be left out.
 
     Attributes:
         path: The steps.
         promise: What the promise is called.
         says: How it is broken.
+
+    Example:
+        >>> from qlab import explore, flaws
+        >>> broken = explore("one_job", driver=flaws.CompletesById).first_broken
+        >>> len(broken.path), broken.promise
+        (5, 'superseded workers change nothing')
+        >>> broken.says
+        'job 1 is nowhere now, while worker 2 still has it in hand'
     """
 
     path: Path
@@ -269,6 +277,12 @@ def hunt(driver: Store = "memory://", *, promises: Sequence[Kept | Promise] | No
 
     Returns:
         What came of each; the last one is where a promise was broken, if any was.
+
+    Example:
+        >>> from qlab.explorer import hunt
+        >>> from qlab.flaws import ReleasesInPlace
+        >>> hunt(ReleasesInPlace)[-1]
+        <Explored 'two_jobs' on memory with a flaw: release in place: 1 order, broken: nobody starves>
     """
     explored: Table[Explored] = Table()
     for each in SITUATIONS.values():

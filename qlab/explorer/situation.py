@@ -31,6 +31,13 @@ class Situation:
     Raises:
         TypeError: A number is none.
         ValueError: A number is out of its range, or the scenario is none to explore.
+
+    Example:
+        >>> from qlab import explore
+        >>> from qlab.explorer import Situation, small
+        >>> situation = Situation(small("one_job"), expiries=2)
+        >>> explore(situation).paths
+        330
     """
 
     scenario: Scenario
@@ -90,6 +97,15 @@ def small(
         tries: How many attempts each has; None for no limit.
         fails: How many of its attempts raise before one succeeds; None for every one.
         runs_out: Whether reservations run out at all.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import explore
+        >>> from qlab.explorer import small
+        >>> explore(small("three", workers=3), expiries=1).paths
+        81
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ValueError(f"jobs is {jobs!r}: use a number from 1")

@@ -143,7 +143,18 @@ class Graph(Walked):
 
 
 class TooLarge(QlabError):
-    """A scenario has too many states to walk through all."""
+    """A scenario has too many states to walk through all.
+
+    Args:
+        most: How many there may be.
+
+    Example:
+        >>> from qlab import explore
+        >>> explore("one_job", most=10)
+        Traceback (most recent call last):
+            ...
+        qlab.explorer.walks.TooLarge: there are more than 10 states: take fewer workers, jobs, run-outs or crashes, ...
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from qlab import theory
 from qlab.theory import distributions
 from qlab.theory.bulk import Bulk
+from qlab.workload import Budget
 
 LOADS = st.floats(0.01, 0.97)
 SERVICES = st.floats(0.001, 1_000.0)
@@ -363,6 +365,20 @@ def test_a_budget_bounds_the_amplification(failing: float, attempts: int) -> Non
     assert bound <= min(free, 1.1)
     assert theory.load_factor(1.0, attempts) == attempts
     same(theory.load_factor(0.0, attempts), 1.0)
+
+
+@pytest.mark.parametrize(("failing", "budget"), [(0.2, 0.1), (0.5, 0.5), (0.8, 0.5), (0.1, 0.5)])
+def test_clients_with_a_budget_amplify_as_the_form_says(failing: float, budget: float) -> None:
+    random, purse, requests, asked = Random(7), Budget(budget, start=0).purse(), 20_000, 0
+    for _ in range(requests):
+        for attempt in range(4):
+            if attempt and not purse.spend():
+                break
+            asked += 1
+            if random.random() >= failing:
+                purse.earn()
+                break
+    same(asked / requests, theory.load_factor(failing, 4, budget=budget), 0.01)
 
 
 def test_amplification_multiplies_through_layers_and_moves_the_threshold() -> None:

@@ -96,7 +96,8 @@ def vulnerable_from_with_budget(ratio: float, service: float, *, workers: int = 
 def load_factor(failing: float, attempts: int, *, budget: float | None = None) -> float:
     """Tell how many times the load is multiplied by attempts after the first.
 
-    (1 - f^A)/(1 - f); with a budget at most 1 + b (1 - f) (Brooker, "Fixing retries with token buckets", 2022).
+    (1 - f^A)/(1 - f); with a budget at most 1/(1 - b (1 - f)), for a success earns the same whichever attempt it is
+    (Brooker, "Fixing retries with token buckets and circuit breakers", 2022).
 
     Args:
         failing: The share f of attempts that fail.
@@ -105,7 +106,10 @@ def load_factor(failing: float, attempts: int, *, budget: float | None = None) -
     """
     share(failing, "failing")
     factor = math.fsum(failing**k for k in range(whole(attempts, "attempts")))
-    return factor if budget is None else min(factor, 1 + not_negative(budget, "budget") * (1 - failing))
+    if budget is None:
+        return factor
+    earned = not_negative(budget, "budget") * (1 - failing)
+    return factor if earned >= 1 else min(factor, 1 / (1 - earned))
 
 
 def load_factor_of_layers(layers: int, attempts: int) -> int:

@@ -422,6 +422,7 @@ def test_a_burst_leaves_at_its_pace_and_under_its_cap() -> None:
     assert theory.burst_end(2_000, cap=500) == 289_140
     assert theory.burst_end(1_441) == 86_400
     assert theory.burst_end(7, pace=0, cap=3) == 2 * 86_400
+    assert theory.burst_end(3, pace=50_000) == theory.burst_end(3, pace=50_000, cap=2) == 100_000
 
 
 def test_more_room_in_a_day_leaves_fewer_for_the_next() -> None:
@@ -479,6 +480,7 @@ REFUSED = {
     "no run that ends": (lambda: theory.runs_by_token(1.0), "run_out is 1.0"),
     "a jitter above 1": (lambda: theory.idle_wait_jittered(1, 1, 1.5), "jitter is 1.5"),
     "half a mail": (lambda: theory.burst_end(1.5), "mails is 1.5"),
+    "a cap of no mail": (lambda: theory.burst_end(2, cap=0), "cap is 0"),
 }  # fmt: skip
 
 

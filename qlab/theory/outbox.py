@@ -64,9 +64,8 @@ def burst_end(mails: int, pace: float = 60.0, cap: int | None = None, day: float
         Seconds after that midnight.
     """
     last = whole(mails, "mails") - 1
-    if not_negative(pace, "pace") > 0:
-        a_day = int(positive(day, "day") // pace) + (1 if day % pace else 0)
-        days, nth = divmod(last, min(a_day, whole(cap or a_day, "cap")))
-    else:
-        days, nth = divmod(last, whole(cap or mails, "cap"))
-    return days * day + nth * pace
+    seconds, length = not_negative(pace, "pace"), positive(day, "day")
+    if cap is None or whole(cap, "cap") * seconds >= length:  # the pace alone lets no more leave in a day
+        return last * seconds
+    days, nth = divmod(last, cap)
+    return days * length + nth * seconds

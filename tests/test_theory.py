@@ -100,6 +100,15 @@ def test_kingman_is_above_regular_arrivals_and_close_in_heavy_traffic(load: floa
     assert theory.kingman(0.999, 1, 0, 1) == pytest.approx(near, rel=1e-3)
 
 
+@given(LOADS, st.floats(0.5, 0.9))
+def test_kingman_is_no_bound_for_arrivals_in_bursts(load: float, more: float) -> None:
+    def burst(s: float) -> float:  # the next arrival comes at once with this probability
+        return more + (1 - more) * math.exp(-s / load / (1 - more))
+
+    cv = math.sqrt(more / (1 - more))
+    assert theory.GIM1(load, 1.0, burst).wait > theory.kingman(load, 1.0, cv, 1.0)
+
+
 # -- tails and quantiles --
 
 

@@ -143,7 +143,7 @@ class Closed:
 
     @property
     def most(self) -> float:
-        """What the throughput is always below, in jobs a second: min(N/(Z + S), c/S)."""
+        """What the throughput is never above, in jobs a second: min(N/(Z + S), c/S)."""
         return min(self.clients / (self.think + self.service), self.workers / self.service)
 
     @property

@@ -1,4 +1,4 @@
-"""Services or arrivals of any law, with one worker: M/G/1, GI/M/1, and Kingman's bound for both at once."""
+"""Services or arrivals of any law, with one worker: M/G/1, GI/M/1, and Kingman's approximation for both at once."""
 
 import math
 from collections.abc import Callable
@@ -141,9 +141,10 @@ class GIM1(Station):
 
 
 def kingman(utilisation: float, service: float, arrivals_cv: float, service_cv: float) -> float:
-    """Tell what the mean wait is about, and not above in heavy traffic, for gaps and services of any law: GI/G/1.
+    """Tell what the mean wait is about, the busier the closer, for gaps and services of any law: GI/G/1.
 
-    Kingman, "The single server queue in heavy traffic" (1961), as every textbook has it; exact for M/G/1.
+    Kingman, "The single server queue in heavy traffic" (1961), as every textbook has it: exact for M/G/1,
+    and no bound, for arrivals in bursts wait longer.
 
     Args:
         utilisation: From 0, below 1.

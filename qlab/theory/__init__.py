@@ -10,6 +10,7 @@
 | `polling` | how late idle workers find a job |
 | `outbox` | one mail a tick, and so many a day |
 | `sampling` | how far a simulated mean is from the truth |
+| `distributions` | how likely a service takes longer than a while: the tails that `reservations` asks for |
 
 Times are in seconds and rates per second; a station takes `rate` (jobs a second) and `service` (mean seconds).
 """

@@ -21,6 +21,14 @@ class MMcK:
 
     Raises:
         ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> full = theory.MMcK(rate=1.2, service=1.0, workers=1, capacity=5)
+        >>> round(full.p_block, 3), round(full.throughput, 3), round(full.wait, 2)
+        (0.251, 0.899, 2.36)
+        >>> [round(p, 2) for p in full.probabilities]
+        [0.1, 0.12, 0.15, 0.17, 0.21, 0.25]
     """
 
     rate: float
@@ -95,6 +103,14 @@ class Closed:
 
     Raises:
         ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> eight = theory.Closed(clients=8, think=4.0, service=1.0)
+        >>> round(eight.throughput, 3), eight.most, eight.knee
+        (0.97, 1.0, 5.0)
+        >>> round(eight.wait, 2), round(eight.sojourn, 2)
+        (3.25, 4.25)
     """
 
     clients: int

@@ -24,6 +24,14 @@ class MDc(Station):
 
     Raises:
         ValueError: A number is out of its range, or the work is more than the workers can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> fixed = theory.MDc(rate=1.6, service=1.0, workers=2)
+        >>> round(fixed.wait, 2), round(fixed.wait_sd, 2), round(fixed.p_wait, 3)
+        (0.9, 1.14, 0.702)
+        >>> round(fixed.wait_tail(2.0), 3)
+        0.141
     """
 
     workers: int = 1

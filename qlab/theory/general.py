@@ -20,6 +20,14 @@ class MG1(Station):
 
     Raises:
         ValueError: A number is out of its range, or the work is more than the worker can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> slow = theory.MG1.lognormal(rate=0.5, service=1.0, cv=2.0)
+        >>> round(slow.wait, 2), round(slow.wait_sd, 2)
+        (2.5, 6.92)
+        >>> round(theory.MG1.fixed(rate=0.5, service=1.0).wait, 2)
+        0.5
     """
 
     cv: float
@@ -91,6 +99,16 @@ class GIM1(Station):
 
     Raises:
         ValueError: A number is out of its range, or the work is more than the worker can do.
+
+    Example:
+        >>> import math
+        >>> from qlab import theory
+        >>> regular = theory.GIM1.every(rate=0.8, service=1.0)
+        >>> round(regular.p_wait, 3), round(regular.wait, 2), round(regular.wait_quantile(0.99), 1)
+        (0.629, 1.69, 11.2)
+        >>> same = theory.GIM1(rate=0.8, service=1.0, transform=lambda s: math.exp(-s / 0.8))
+        >>> same.wait == regular.wait
+        True
     """
 
     transform: Callable[[float], float] = field(repr=False)
@@ -154,6 +172,16 @@ def kingman(utilisation: float, service: float, arrivals_cv: float, service_cv: 
 
     Returns:
         Seconds.
+
+    Raises:
+        ValueError: A number is out of its range, or the utilisation is 1 or more.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.kingman(0.9, service=1.0, arrivals_cv=1.0, service_cv=2.0), 2)
+        22.5
+        >>> round(theory.kingman(0.9, 1.0, 0.0, 1.0), 2), round(theory.GIM1.every(0.9, 1.0).wait, 2)
+        (4.5, 4.18)
     """
     stable(not_negative(utilisation, "utilisation"), 1)
     variability = (not_negative(arrivals_cv, "arrivals_cv") ** 2 + not_negative(service_cv, "service_cv") ** 2) / 2

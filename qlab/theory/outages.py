@@ -21,6 +21,14 @@ class Outage:
 
     Raises:
         ValueError: A number is out of its range, or the work is more than the worker can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> hour = theory.Outage(rate=0.5, service=1.0, seconds=3600)
+        >>> hour.backlog, hour.drain, round(hour.drain_sd)
+        (1801.0, 3602.0, 170)
+        >>> hour.drain_fluid, hour.jobs_hurt, hour.extra_wait_fluid
+        (3600.0, 3600.0, 1800.0)
     """
 
     rate: float
@@ -78,17 +86,36 @@ def vulnerable_from(attempts: int, service: float, *, workers: int = 1) -> float
         attempts: How often a request is tried at the most.
         service: The mean service time, in seconds.
         workers: How many workers there are.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.vulnerable_from(attempts=4, service=0.1)
+        2.5
     """
     return whole(workers, "workers") / positive(service, "service") / whole(attempts, "attempts")
 
 
 def vulnerable_from_with_budget(ratio: float, service: float, *, workers: int = 1) -> float:
-    """Tell the same where each success earns that share of a further attempt: c mu/(1 + b).
+    """Tell from how many requests a second an outage can last for ever, where a success earns a part of an attempt.
+
+    A request then costs 1 + b attempts at the most: c mu/(1 + b).
 
     Args:
-        ratio: What a success earns, such as 0.1 (Beyer et al., Site Reliability Engineering, 2016).
+        ratio: Which part b of an attempt a success earns, such as 0.1 (Beyer et al., Site Reliability Engineering,
+            2016).
         service: The mean service time, in seconds.
         workers: How many workers there are.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.vulnerable_from_with_budget(ratio=0.1, service=0.1), 2)
+        9.09
     """
     return whole(workers, "workers") / positive(service, "service") / (1 + not_negative(ratio, "ratio"))
 
@@ -103,6 +130,16 @@ def load_factor(failing: float, attempts: int, *, budget: float | None = None) -
         failing: The share f of attempts that fail.
         attempts: How often a request is tried at the most.
         budget: What a success earns of a further attempt; None for no budget.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.load_factor(failing=0.5, attempts=4), theory.load_factor(failing=1.0, attempts=4)
+        (1.875, 4.0)
+        >>> round(theory.load_factor(failing=0.5, attempts=4, budget=0.1), 3)
+        1.053
     """
     share(failing, "failing")
     factor = math.fsum(failing**k for k in range(whole(attempts, "attempts")))
@@ -113,7 +150,22 @@ def load_factor(failing: float, attempts: int, *, budget: float | None = None) -
 
 
 def load_factor_of_layers(layers: int, attempts: int) -> int:
-    """Tell how many times the load is multiplied at the bottom where each layer tries so often: A^layers."""
+    """Tell how many times the load is multiplied at the bottom where each layer tries so often: A^layers.
+
+    Beyer et al., Site Reliability Engineering (2016), chapter 22.
+
+    Args:
+        layers: How many layers call each other, from 1.
+        attempts: How often each of them tries at the most.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.load_factor_of_layers(layers=3, attempts=4)
+        64
+    """
     result: int = whole(attempts, "attempts") ** whole(layers, "layers")
     return result
 
@@ -124,6 +176,14 @@ def rows_without_job(rate: float, seconds: float) -> float:
     Args:
         rate: How many rows are written in a second, each with a job in another store.
         seconds: How much later than the jobs the rows were copied.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.rows_without_job(rate=0.5, seconds=60)
+        30.0
     """
     return not_negative(rate, "rate") * not_negative(seconds, "seconds")
 
@@ -134,10 +194,20 @@ def lost_by_backup(rate: float, seconds: float, done_after: float) -> float:
     As many are run again where the jobs were copied first, for they were done in between; where the rows were copied
     first, as many jobs look for rows that are in no copy.
 
+    Those of a Poisson process that are dispatched between the two copies, and not done by the second.
+
     Args:
         rate: How many jobs are dispatched in a second.
         seconds: How much lies between the two copies.
         done_after: The mean of an exponential sojourn, in seconds.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.lost_by_backup(rate=0.5, seconds=60, done_after=10), 2)
+        4.99
     """
     mean = positive(done_after, "done_after")
     return -not_negative(rate, "rate") * mean * math.expm1(-not_negative(seconds, "seconds") / mean)

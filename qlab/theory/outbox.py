@@ -16,6 +16,14 @@ def wait_for_tick(rate: float, tick: float = 60.0) -> float:
     Args:
         rate: How many mails are posted in a second, below one in a tick, as a Poisson process.
         tick: In seconds.
+
+    Raises:
+        ValueError: A number is out of its range, or a mail or more is posted in a tick.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.wait_for_tick(rate=30 / 3600)
+        60.0
     """
     load = positive(rate, "rate") * positive(tick, "tick")
     stable(load, 1)
@@ -32,6 +40,12 @@ class DailyCap:
 
     Raises:
         ValueError: A number is out of its range, or more mails are posted than may leave.
+
+    Example:
+        >>> from qlab import theory
+        >>> quiet, busy = theory.DailyCap(rate=450, cap=500), theory.DailyCap(rate=495, cap=500)
+        >>> round(quiet.p_left, 3), round(busy.p_left, 2), round(busy.left, 1)
+        (0.01, 0.71, 37.9)
     """
 
     rate: float
@@ -62,6 +76,14 @@ def burst_end(mails: int, pace: float = 60.0, cap: int | None = None, day: float
 
     Returns:
         Seconds after that midnight.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.burst_end(500, pace=60, cap=500), theory.burst_end(501, pace=60, cap=500)
+        (29940.0, 86400.0)
     """
     last = whole(mails, "mails") - 1
     seconds, length = not_negative(pace, "pace"), positive(day, "day")

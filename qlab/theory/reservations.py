@@ -21,6 +21,14 @@ def runs_by_token(run_out: float, tries: int | None = None) -> float:
     Args:
         run_out: The probability q that a run takes longer than its reservation lasts; each run takes another time.
         tries: How many runs there are at the most; None for no limit.
+
+    Raises:
+        ValueError: A number is out of its range, or there is no limit and no run ends.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.runs_by_token(run_out=0.5), theory.runs_by_token(run_out=0.5, tries=3)
+        (2.0, 1.75)
     """
     share(run_out, "run_out", below_one=tries_or_none(tries) is None)
     return 1 / (1 - run_out) if tries is None else math.fsum(run_out**k for k in range(tries))
@@ -35,6 +43,15 @@ def runs_by_id(tail: Callable[[float], float], retry_after: float) -> float:
     Args:
         tail: The probability that a run takes longer than so many seconds.
         retry_after: How long a reservation lasts, in seconds.
+
+    Raises:
+        ValueError: The reservation does not last a number of seconds above 0.
+
+    Example:
+        >>> from qlab import theory
+        >>> from qlab.theory.distributions import exponential_tail
+        >>> round(theory.runs_by_id(lambda t: exponential_tail(t, mean=60.0), retry_after=90.0), 3)
+        1.234
     """
     positive(retry_after, "retry_after")
     runs, reached, k = 0.0, 1.0, 0
@@ -53,6 +70,15 @@ def runs_by_id_same_service(tail: Callable[[float], float], retry_after: float) 
     Args:
         tail: The probability that a job takes longer than so many seconds.
         retry_after: How long a reservation lasts, in seconds.
+
+    Raises:
+        ValueError: The reservation does not last a number of seconds above 0.
+
+    Example:
+        >>> from qlab import theory
+        >>> from qlab.theory.distributions import exponential_tail
+        >>> round(theory.runs_by_id_same_service(lambda t: exponential_tail(t, mean=60.0), retry_after=90.0), 3)
+        1.287
     """
     positive(retry_after, "retry_after")
     runs, k = 0.0, 0
@@ -72,6 +98,14 @@ def run_out_in_batch(batch: int, retry_after: float, service: float) -> float:
         batch: How many jobs are reserved at once.
         retry_after: How long a reservation lasts, in seconds.
         service: The mean of an exponential service time, in seconds.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> [round(theory.run_out_in_batch(batch, retry_after=90.0, service=20.0), 3) for batch in (1, 5, 10)]
+        [0.011, 0.224, 0.551]
     """
     return math.fsum(erlang_tail(k, retry_after, service) for k in range(1, whole(batch, "batch") + 1)) / batch
 
@@ -82,6 +116,14 @@ def runs_while_held(delay: float, retry_after: float) -> int:
     Args:
         delay: How long it is held, in seconds.
         retry_after: How long a reservation lasts, in seconds.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.runs_while_held(delay=600, retry_after=90), theory.runs_while_held(delay=60, retry_after=90)
+        (6, 0)
     """
     return max(0, math.ceil(positive(delay, "delay") / positive(retry_after, "retry_after")) - 1)
 
@@ -93,6 +135,16 @@ def cut_by_shutdown(residual: float, workers: int, utilisation: float) -> float:
         residual: The probability that more than the grace is left, such as `distributions.lognormal_residual_tail`.
         workers: How many are shut down.
         utilisation: The share of them that is busy.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> from qlab.theory.distributions import exponential_residual_tail
+        >>> longer = exponential_residual_tail(30.0, mean=20.0)
+        >>> round(theory.cut_by_shutdown(longer, workers=10, utilisation=0.8), 2)
+        1.79
     """
     return whole(workers, "workers", 0) * share(utilisation, "utilisation") * share(residual, "residual")
 
@@ -107,6 +159,16 @@ def runs_under_crashes(crashes: float, service: float, *, fixed: bool = False) -
         crashes: How often a worker crashes in a second, as a Poisson process.
         service: The mean service time, in seconds.
         fixed: Whether every service takes equally long.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.runs_under_crashes(crashes=1 / 3600, service=3600)
+        2.0
+        >>> round(theory.runs_under_crashes(crashes=1 / 3600, service=3600, fixed=True), 2)
+        2.72
     """
     expected = not_negative(crashes, "crashes") * positive(service, "service")
     return math.exp(expected) if fixed else 1 + expected
@@ -120,6 +182,14 @@ def time_to_ready(retry_after: float, service: float) -> float:
     Args:
         retry_after: How long a reservation lasts, in seconds.
         service: The mean of an exponential service time, in seconds.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.time_to_ready(retry_after=90, service=30), 1)
+        61.5
     """
     ratio = positive(retry_after, "retry_after") / positive(service, "service")
     return retry_after + service * math.expm1(-ratio)

@@ -14,6 +14,14 @@ def attempts(p: float, tries: int | None = None) -> float:
     Args:
         p: The probability that an attempt fails.
         tries: How many attempts a job has at the most; None for no limit, which needs p below 1.
+
+    Raises:
+        ValueError: A number is out of its range, or there is no limit and every attempt fails.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.attempts(p=0.5), theory.attempts(p=0.5, tries=3)
+        (2.0, 1.75)
     """
     share(p, "p", below_one=tries_or_none(tries) is None)
     return 1 / (1 - p) if tries is None else math.fsum(p**k for k in range(tries))
@@ -25,6 +33,14 @@ def failed_share(p: float, tries: int | None = None) -> float:
     Args:
         p: The probability that an attempt fails.
         tries: How many attempts a job has at the most; None for no limit.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.failed_share(p=0.5, tries=3)
+        0.125
     """
     share(p, "p")
     return 0.0 if tries_or_none(tries) is None else p ** int(tries or 0)
@@ -36,6 +52,14 @@ def gaps(tries: int, backoff: Sequence[float]) -> list[float]:
     Args:
         tries: How many attempts there are, so one gap fewer.
         backoff: In seconds; an empty list is no wait at all.
+
+    Raises:
+        ValueError: A number is out of its range, or the backoff is no list.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.gaps(tries=5, backoff=[10, 60])
+        [10.0, 60.0, 60.0, 60.0]
     """
     if not isinstance(backoff, Iterable):
         raise ValueError(f"backoff is {backoff!r}: use a list of seconds, such as [10, 60, 300]")
@@ -44,13 +68,41 @@ def gaps(tries: int, backoff: Sequence[float]) -> list[float]:
 
 
 def time_in_backoff(p: float, tries: int, backoff: Sequence[float]) -> float:
-    """Tell how many seconds a job spends between attempts on average: gap i is reached with probability p^(i + 1)."""
+    """Tell how many seconds a job spends between attempts on average: gap i is reached with probability p^(i + 1).
+
+    Args:
+        p: The probability that an attempt fails.
+        tries: How many attempts a job has at the most.
+        backoff: The seconds between them, the last value repeating.
+
+    Raises:
+        ValueError: A number is out of its range, or the backoff is no list.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.time_in_backoff(p=0.5, tries=3, backoff=[10, 60])
+        20.0
+    """
     share(p, "p")
     return math.fsum(gap * p ** (i + 1) for i, gap in enumerate(gaps(tries, backoff)))
 
 
 def time_in_backoff_if_done(p: float, tries: int, backoff: Sequence[float]) -> float:
-    """Tell how many seconds a job that ends done has spent between attempts on average (Bayes)."""
+    """Tell how many seconds a job that ends done has spent between attempts on average (Bayes).
+
+    Args:
+        p: The probability that an attempt fails, below 1.
+        tries: How many attempts a job has at the most.
+        backoff: The seconds between them, the last value repeating.
+
+    Raises:
+        ValueError: A number is out of its range, or the backoff is no list.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.time_in_backoff_if_done(p=0.5, tries=3, backoff=[10, 60]), 2)
+        12.86
+    """
     share(p, "p", below_one=True)
     spent, total = 0.0, 0.0
     for i, gap in enumerate(gaps(tries, backoff)):
@@ -67,6 +119,14 @@ def time_to_failed(tries: int, backoff: Sequence[float], *, service: float = 0.0
         backoff: In seconds.
         service: How long an attempt takes, in seconds.
         poll: How long an idle worker waits before it asks again, in seconds: half of it is lost at each retry.
+
+    Raises:
+        ValueError: A number is out of its range, or the backoff is no list.
+
+    Example:
+        >>> from qlab import theory
+        >>> theory.time_to_failed(tries=3, backoff=[10, 60], service=2.0)
+        76.0
     """
     waits = gaps(tries, backoff)
     late = not_negative(poll, "poll") / 2 * len(waits)
@@ -90,6 +150,14 @@ class RetryQueue:
 
     Raises:
         ValueError: A number is out of its range, or the work of all attempts is more than the workers can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> flaky = theory.RetryQueue(rate=1.0, service=1.0, workers=2, p=0.3, tries=3, backoff=[10])
+        >>> round(flaky.attempts, 2), round(flaky.station.utilisation, 3), round(flaky.wait, 2)
+        (1.39, 0.695, 0.93)
+        >>> round(flaky.time_to_end, 2), round(flaky.in_backoff, 2)
+        (6.59, 3.9)
     """
 
     rate: float

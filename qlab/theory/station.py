@@ -15,6 +15,17 @@ class Station(ABC):
     Attributes:
         rate: How many jobs arrive in a second.
         service: The mean service time, in seconds.
+
+    Raises:
+        ValueError: A number is out of its range, or the work is more than the workers can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> stations = [theory.MMc(0.8, 1.0), theory.MDc(0.8, 1.0), theory.GIM1.every(0.8, 1.0)]
+        >>> all(isinstance(station, theory.Station) for station in stations)
+        True
+        >>> [(round(station.wait, 2), round(station.depth, 2)) for station in stations]
+        [(4.0, 4.0), (2.0, 2.4), (1.69, 2.15)]
     """
 
     rate: float

@@ -18,6 +18,14 @@ class MMc(Station):
 
     Raises:
         ValueError: A number is out of its range, or the work is more than the workers can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> till = theory.MMc(rate=0.8, service=1.0)
+        >>> round(till.wait, 2), round(till.depth, 2), round(till.wait_quantile(0.99), 1)
+        (4.0, 4.0, 21.9)
+        >>> round(theory.MMc(rate=1.6, service=1.0, workers=2).wait, 2)
+        1.78
     """
 
     workers: int = 1
@@ -80,6 +88,14 @@ def erlang_b(workers: int, load: float) -> float:
     Args:
         workers: How many workers, from 1.
         load: In erlangs; it may be more than the workers can do.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.erlang_b(workers=10, load=8.0), 3)
+        0.122
     """
     not_negative(load, "load")
     blocked = 1.0
@@ -94,6 +110,14 @@ def erlang_c(workers: int, load: float) -> float:
     Args:
         workers: How many workers, from 1.
         load: In erlangs, below the number of workers.
+
+    Raises:
+        ValueError: A number is out of its range, or the load is more than the workers can do.
+
+    Example:
+        >>> from qlab import theory
+        >>> round(theory.erlang_c(workers=10, load=8.0), 3)
+        0.409
     """
     stable(positive(load, "load"), whole(workers, "workers"))
     blocked = erlang_b(workers, load)

@@ -35,6 +35,40 @@ class Columns(NamedTuple):
     texts: list[str]
 
 
+def events(trace: Trace) -> pd.DataFrame:
+    """Tell every event.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row an event, in the order of the trace:
+
+        - `at` (float64, s): when;
+        - `kind` (category of every `Kind`): what happened;
+        - `job` (Int64): the job's id; missing where it is about no job, or a failed job that failed elsewhere;
+        - `name` (category): the handler's name;
+        - `attempt` (int64): which attempt, from 1; 0 before the first;
+        - `worker` (category): who did it;
+        - `since`, `until` (float64, s): as in `Event`;
+        - `detail` (category): the error, the verb that came too late, how far the job is.
+    """
+    columns = columns_of(trace)
+    return pd.DataFrame(
+        {
+            "at": seconds(columns.at),
+            "kind": category(columns.kind, Kind),
+            "job": pd.arrays.IntegerArray(columns.job, columns.job == NOTHING),
+            "name": text(columns.name, columns.texts),
+            "attempt": columns.attempt.astype(np.int64),
+            "worker": text(columns.worker, columns.texts),
+            "since": seconds(columns.since),
+            "until": seconds(columns.until),
+            "detail": text(columns.detail, columns.texts),
+        }
+    )
+
+
 def columns_of(trace: Trace) -> Columns:
     """Take a trace's columns."""
     if not isinstance(trace, Trace):

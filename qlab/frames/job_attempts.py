@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from qlab.frames.columns import NOTHING, Array
-from qlab.frames.job_steps import OPEN, Steps
+from qlab.frames.columns import NOTHING, Array, category, seconds, text
+from qlab.frames.job_steps import OPEN, Steps, steps_of
 from qlab.frames.job_totals import exhausted
-from qlab.trace import Kind
+from qlab.trace import Kind, Trace
 
 ENDS = (
     *("reserved", "completed", "released", "retrying", "failed", "exhausted"),
@@ -26,6 +27,54 @@ _ENDED_BY = {
     Kind.CLEARED: "cleared",
     Kind.LOST: "lost",
 }
+
+
+def attempts(trace: Trace) -> pd.DataFrame:
+    """Tell each attempt: a reservation, what came of it, and when its worker let go of the job.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a reservation, by job and in order; the waits and services of a job add up to those in `jobs`:
+
+        - `job` (int64), `name` (category): the job's id and its handler;
+        - `attempt` (int64): which attempt, from 1;
+        - `worker` (category): who reserved it;
+        - `since` (float64, s): since when the job had been claimable;
+        - `reserved_at` (float64, s): when it was reserved;
+        - `until` (float64, s): when the reservation was to run out, by the last extension;
+        - `ended_at` (float64, s): when it ended: its worker settled the job, or it ran out or was taken away; NaN while
+          it goes on;
+        - `how` (category: one of `ENDS`): how it ended: `completed`; `released` (given back without an error);
+          `retrying` (failed, to be tried again); `failed`; `exhausted` (there was no attempt left: it was no run);
+          `superseded` (another worker reserved the job); `ran out`; `recovered`; `cleared`; `lost`; or `reserved`: it
+          has not;
+        - `left_at` (float64, s): when its worker let go of the job: it settled it, was told that it came too late, or
+          crashed; where nothing tells, as `ended_at`;
+        - `wait` (float64, s): from `since` to `reserved_at`;
+        - `service` (float64, s): from `reserved_at` to `ended_at`;
+        - `late` (float64, s): how long its worker went on after the reservation had run out or was taken away.
+    """
+    steps = steps_of(trace)
+    found, columns = attempts_of(steps), steps.columns
+    return pd.DataFrame(
+        {
+            "job": steps.ids[found.row],
+            "name": text(steps.names[found.row], columns.texts),
+            "attempt": columns.attempt[found.source].astype(np.int64),
+            "worker": text(columns.worker[found.source], columns.texts),
+            "since": seconds(found.since),
+            "reserved_at": seconds(found.reserved),
+            "until": seconds(found.until),
+            "ended_at": seconds(found.ended),
+            "how": category(found.how, ENDS),
+            "left_at": seconds(found.left),
+            "wait": seconds(found.reserved - found.since),
+            "service": seconds(np.where(found.ended == NOTHING, NOTHING, found.ended - found.reserved)),
+            "late": seconds(found.late),
+        }
+    )
 
 
 class Attempts(NamedTuple):

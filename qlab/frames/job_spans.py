@@ -3,10 +3,11 @@
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from qlab.frames.columns import NOTHING, Array
-from qlab.frames.job_steps import DELAYED, OPEN, Steps
-from qlab.trace import Kind
+from qlab.frames.columns import NOTHING, Array, category, seconds, text
+from qlab.frames.job_steps import DELAYED, OPEN, Steps, steps_of
+from qlab.trace import Kind, Trace
 
 SPANS = ("delayed", "waiting", "reserved", "backoff", "late")
 """What a job can be in for a while, as `frames.spans` names it."""
@@ -16,6 +17,104 @@ SPAN = {span: number for number, span in enumerate((*SPANS, *MARKS))}
 """The number of each."""
 
 _Piece: TypeAlias = tuple[Array, Array, Array, Array, Array]
+
+
+def spans(trace: Trace) -> pd.DataFrame:
+    """Tell what each job was in, from when to when: what `plots.timeline` draws.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a span, by job and start; what still goes on ends at the trace's last moment:
+
+        - `job` (int64), `name` (category): the job's id and its handler;
+        - `span` (category): one of `SPANS`: `delayed`; `waiting` (claimable, also after a reservation ran out);
+          `reserved`; `backoff` (delayed after a failed attempt); `late` (a worker went on after its reservation had run
+          out or was taken from it: told once it is heard of again, and beside whatever else the job was in). Or one of
+          `MARKS`: `done`; `failed`; `retrying` (an attempt failed); `released` (given back without an error);
+          `crashed`; `superseded` (a worker came too late);
+        - `start`, `end` (float64, s): equal for a mark, and for an attempt that took no time;
+        - `attempt` (int64): which attempt it belongs to; where nobody has the job, how many there had been;
+        - `worker` (category): who has the job; empty where nobody has.
+    """
+    steps = steps_of(trace)
+    span, row, source, start, end = spans_of(steps)
+    nobody = np.isin(span, [SPAN["delayed"], SPAN["waiting"], SPAN["backoff"]])
+    texts = steps.columns.texts
+    return pd.DataFrame(
+        {
+            "job": steps.ids[row],
+            "name": text(steps.names[row], texts),
+            "span": category(span, SPAN),
+            "start": seconds(start),
+            "end": seconds(end),
+            "attempt": steps.columns.attempt[source].astype(np.int64),
+            "worker": text(np.where(nobody, 0, steps.columns.worker[source]), texts),
+        }
+    )
+
+
+def waits(trace: Trace) -> pd.DataFrame:
+    """Tell each wait: from the moment from which a job was claimable to its reservation. What `plots.waits` draws.
+
+    A job waits once for each attempt. A delay and a backoff are no waits: nobody may reserve the job then. Nor is it a
+    wait when a worker settles late a job that nobody else has taken. A recovery does not end a wait.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a wait, by job and beginning; those of a job that is done or has failed add up to its `wait` in `jobs`:
+
+        - `job` (int64), `name` (category): the job's id and its handler;
+        - `attempt` (int64): the attempt that it waited for, from 1;
+        - `since` (float64, s): from when the job was claimable;
+        - `reserved_at` (float64, s): when it was reserved; NaN for a job that waited still at the trace's last moment;
+        - `wait` (float64, s): how long; until that last moment where it was not over;
+        - `worker` (category): who reserved it; empty where nobody has.
+    """
+    steps = steps_of(trace)
+    found, texts = waits_of(steps), steps.columns.texts
+    return pd.DataFrame(
+        {
+            "job": steps.ids[found.row],
+            "name": text(steps.names[found.row], texts),
+            "attempt": steps.columns.attempt[found.source].astype(np.int64) + found.still,
+            "since": seconds(found.since),
+            "reserved_at": seconds(np.where(found.still, NOTHING, found.end)),
+            "wait": seconds(found.end - found.since),
+            "worker": text(np.where(found.still, 0, steps.columns.worker[found.source]), texts),
+        }
+    )
+
+
+def oldest(trace: Trace) -> pd.DataFrame:
+    """Tell how old the oldest job was that waited: for how long it had been claimable.
+
+    Between two rows no job waited. Within a row the age grows by a second a second.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a stretch of time in which one job was the oldest, in their order:
+
+        - `job` (int64): the job's id;
+        - `start`, `end` (float64, s): from when to when it was the oldest;
+        - `age`, `age_at_end` (float64, s): for how long it had been claimable at the start, and at the end.
+    """
+    steps = steps_of(trace)
+    found = oldest_of(waits_of(steps))
+    return pd.DataFrame(
+        {
+            "job": steps.ids[found.row],
+            "start": seconds(found.start),
+            "end": seconds(found.end),
+            "age": seconds(found.start - found.since),
+            "age_at_end": seconds(found.end - found.since),
+        }
+    )
 
 
 class Waits(NamedTuple):

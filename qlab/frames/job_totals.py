@@ -1,16 +1,86 @@
 """What became of each job of a trace, counted and added up over its steps, and how many were where."""
 
 import numpy as np
+import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
 from qlab.errors import AttemptsExhausted
-from qlab.frames.columns import CODES, NOTHING, Array, category, seconds
-from qlab.frames.job_steps import FAILED, GONE, LOST, OPEN, READY, Steps
+from qlab.frames.columns import CODES, NOTHING, Array, category, seconds, text
+from qlab.frames.job_steps import FAILED, GONE, LOST, OPEN, READY, Steps, steps_of
 from qlab.job import JobState
-from qlab.trace import Kind
+from qlab.trace import Kind, Trace
 
 COUNTED = (JobState.READY, JobState.DELAYED, JobState.RESERVED, JobState.FAILED, JobState.DONE)
 """The states that are counted, numbered as the places where steps put jobs."""
+
+
+def jobs(trace: Trace) -> pd.DataFrame:
+    """Tell what became of every job, as one flat row each.
+
+    A failed job that is retried is another job from then on, with an id of its own: its first row stays failed. An id
+    that a store gives again, once it has begun anew, is another job too.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a job, by id:
+
+        - `job` (int64), `name` (category): its id and its handler;
+        - `state` (category: ready, delayed, reserved, failed, done, cleared, lost): where it was at the trace's last
+          moment;
+        - `attempts` (int64): how many times it was reserved;
+        - `runs` (int64): how many of those were there to run it: one whose worker crashed was, one that only found
+          every attempt used up was not;
+        - `dispatched_at` (float64, s): when it was dispatched, or came back from the failed jobs;
+        - `first_reserved_at`, `finished_at` (float64, s): when it was first reserved; when it was done or had failed;
+        - `wait` (float64, s): from claimable to reserved, summed over its reservations; NaN without one;
+        - `service` (float64, s): from reserved to settled, summed over its reservations; one that nobody settled counts
+          until it ran out, was recovered, cleared or lost, one that goes on does not count; NaN without one that does;
+        - `backoff` (float64, s): from released by a failed attempt to claimable again, summed; 0 without one;
+        - `sojourn` (float64, s): wait + service;
+        - `worker` (category): who reserved it last;
+        - `superseded` (int64): how many times a worker came too late to settle it;
+        - `error` (category): the last error of its attempts.
+    """
+    steps = steps_of(trace)
+    texts = steps.columns.texts
+    return pd.DataFrame(
+        {
+            "job": steps.ids,
+            "name": text(steps.names, texts),
+            "state": final_states(steps),
+            **tries(steps),
+            **moments(steps),
+            **durations(steps),
+            "worker": text(last_worker(steps), texts),
+            "superseded": superseded(steps),
+            "error": text(last_error(steps), texts),
+        }
+    )
+
+
+def depth(trace: Trace) -> pd.DataFrame:
+    """Tell how many jobs were where, at each moment at which that changed.
+
+    Where a delay ended or a reservation ran out, a job became ready by time alone: that moment is a row too.
+
+    Args:
+        trace: What happened.
+
+    Returns:
+        One row a moment, which holds until the next:
+
+        - `at` (float64, s): when;
+        - `ready`, `delayed`, `reserved` (int64): how many jobs were in this state;
+        - `failed`, `done` (int64): how many had failed, were done; a retry or a forget takes nothing away from them;
+        - `depth` (int64): ready + delayed + reserved.
+    """
+    at, found = counts(steps_of(trace))
+    counted = {str(state): found[:, place] for place, state in enumerate(COUNTED)}
+    frame = pd.DataFrame({"at": seconds(at)} | counted)
+    frame["depth"] = frame["ready"] + frame["delayed"] + frame["reserved"]
+    return frame
 
 
 def final_states(steps: Steps) -> ExtensionArray:

@@ -243,6 +243,15 @@ def test_what_a_verb_raises_is_told_as_a_broken_promise() -> None:
     assert [(each.kept, each.says) for each in verdicts] == [(True, ""), (False, "OSError: disk full")]
 
 
+def test_a_promise_that_yields_nothing_says_what_it_should() -> None:
+    @promise
+    def nothing_much(on: Hands) -> Any:
+        """Forgets to yield."""
+
+    (verdict,) = judge(MemoryDriver, promises=[nothing_much])
+    assert verdict.says.startswith("TypeError: a promise yields what was asked, what came and what is promised")
+
+
 def test_who_cannot_be_made_is_refused_with_what_is_missing() -> None:
     class Half(Driver):
         pass
@@ -272,8 +281,12 @@ def test_an_assertion_names_each_promise_that_is_broken_and_how() -> None:
 
 def test_threads_take_turns_as_often_as_they_did_before() -> None:
     usual = sys.getswitchinterval()
-    judge(MemoryDriver, promises=[BY_NAME["one job is never given to two threads"]])
-    assert sys.getswitchinterval() == usual
+    sys.setswitchinterval(0.004)
+    try:
+        judge(MemoryDriver, promises=[BY_NAME["one job is never given to two threads"]])
+        assert sys.getswitchinterval() == pytest.approx(0.004)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_a_promise_of_one_s_own_is_held_against_a_driver_like_the_others() -> None:

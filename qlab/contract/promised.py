@@ -115,7 +115,10 @@ class Promise(NamedTuple):
 
     def broken(self, hands: Hands) -> str | None:
         """Say how a driver breaks it, at the first answer that is another than promised; None where it is kept."""
-        for what, found, promised in itertools.chain(self.program(hands), _sound(hands)):
+        steps = self.program(hands)
+        if not isinstance(steps, Iterator):
+            raise TypeError(f"a promise yields what was asked, what came and what is promised; this one gave {steps!r}")
+        for what, found, promised in itertools.chain(steps, _sound(hands)):
             if found != promised:
                 return f"{what}: {_shown(found)}, where {_shown(promised)} is promised"
         return None

@@ -32,7 +32,7 @@ def test_nothing_is_predicted_where_nobody_worked_alone_or_the_demand_is_not_kno
     assert frames.predicted(SQLITE.assign(jobs_per_second=0.0)).empty
     empty = frames.predicted(WHOLE[:0])
     assert list(empty.columns) == ["arm", "driver", "survives", "think", "demand", "knee", "most"]
-    assert {str(empty[name].dtype) for name in ("think", "demand", "knee", "most")} == {"float64"}
+    assert list(empty.dtypes) == list(frames.predicted(SQLITE).dtypes) == ["str"] * 3 + ["float64"] * 4
 
 
 def test_a_worker_that_does_nothing_but_call_the_store_thinks_hardly_at_all():

@@ -10,7 +10,10 @@ import pandas as pd
 
 from qlab.theory import Closed
 
-_COLUMNS = ("arm", "driver", "survives", "think", "demand", "knee", "most")
+_DTYPES: dict[str, type] = {
+    **dict.fromkeys(("arm", "driver", "survives"), str),
+    **dict.fromkeys(("think", "demand", "knee", "most"), float),
+}
 _EMBEDDED = ("memory", "sqlite")
 _SYNCED = "a power cut"
 _DELAYED = re.compile(r" \+(\d+(?:\.\d+)?) ms$")
@@ -37,7 +40,7 @@ def predicted(contended: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row an arm that was run with one worker, where its demand is known:
 
-        - `arm`, `driver`, `survives`: as in the frame;
+        - `arm`, `driver`, `survives` (str): as in the frame;
         - `think`, `demand` (float64, s): Z and D;
         - `knee` (float64): from how many workers on they only wait for each other, (Z + D) / D;
         - `most` (float64, jobs a second): what no number of workers gets beyond, 1 / D.
@@ -47,7 +50,7 @@ def predicted(contended: pd.DataFrame) -> pd.DataFrame:
         | {"knee": m.knee, "most": 1 / m.demand}
         for m in predictions(contended)
     ]
-    return pd.DataFrame(rows, columns=[*_COLUMNS]).astype(dict.fromkeys(_COLUMNS[3:], float))
+    return pd.DataFrame(rows, columns=[*_DTYPES]).astype(_DTYPES)
 
 
 @dataclass(frozen=True)

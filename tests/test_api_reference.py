@@ -26,7 +26,7 @@ from qlab import testing
 BESIDE = ("contract", "course", "errors", "explorer", "scenario", "testing")
 """Public modules that are imported by their own names."""
 
-TODO = {"frames", "plots"}
+TODO = {"plots"}
 """Modules whose examples are still to come."""
 
 MODULES = [name for name in qlab.__all__ if isinstance(getattr(qlab, name), ModuleType)]

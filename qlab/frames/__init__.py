@@ -3,6 +3,9 @@
 Every time in a frame is in seconds: NaN where something did not happen, inf for never. A frame has the same columns and
 dtypes also when the trace is empty. Text columns are categories, with an empty text where there is nothing to say.
 
+`SPANS` and `MARKS` are what a job can be in for a while, and what can happen to it at a moment, in `spans`; `ENDS` is
+how a reservation can have ended, in `attempts`.
+
 `jobs`, `depth` and `spans` tell what had happened by the trace's last moment. They follow the order of the trace: a
 clock that was set back counts as one that stood still, so no duration is negative.
 """

@@ -21,6 +21,20 @@ def polls(trace: Trace) -> pd.DataFrame:
         - `worker` (category): who asked;
         - `found` (int64): how many jobs it got: 0 for none. What one worker reserves at one moment, one directly after
           the other, counts as one ask.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(1), jobs=2), poll=1.5)
+        >>> frames.polls(run.trace)
+                at    worker  found
+        0  0.29855  worker 1      1
+        1  1.29855  worker 1      0
+        2  2.79855  worker 1      1
+        3  3.79855  worker 1      0
     """
     columns = columns_of(trace)
     told = np.flatnonzero(columns.kind != CODES[Kind.EXPIRED])  # it stands before the reservation that finds the job
@@ -52,6 +66,21 @@ def requests(run: object) -> pd.DataFrame:
         - `answered_at` (float64, s): when its job was done in time; NaN where it was not;
         - `given_up_at` (float64, s): when its client gave up; NaN where it did not;
         - `response` (float64, s): from the first time that it asked until it was answered; NaN where it was not.
+
+    Raises:
+        TypeError: It is neither.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Clients, Every, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), jobs=4, clients=Clients(timeout=4, attempts=2))
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> frames.requests(run)
+           started_at  asked  answered_at  given_up_at  response
+        0         0.0      1          3.0          NaN       3.0
+        1         2.0      1          6.0          NaN       4.0
+        2         4.0      2          NaN         12.0       NaN
+        3         6.0      2          NaN         14.0       NaN
     """
     seen = getattr(run, "requests", run)
     if not isinstance(seen, Requests):

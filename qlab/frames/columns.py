@@ -50,8 +50,28 @@ def events(trace: Trace) -> pd.DataFrame:
         - `name` (category): the handler's name;
         - `attempt` (int64): which attempt, from 1; 0 before the first;
         - `worker` (category): who did it;
-        - `since`, `until` (float64, s): as in `Event`;
-        - `detail` (category): the error, the verb that came too late, how far the job is.
+        - `since` (float64, s): `reserved`: since when the job had been claimable; `blocked`: when the wait began; else
+          NaN;
+        - `until` (float64, s): `reserved`, `extended`: when the reservation runs out, inf for never; `dispatched`,
+          `released`, `recovered`: when the job may be reserved; `expired`: the deadline that passed; else NaN;
+        - `detail` (category): the error, the verb that came too late, how far the job is, and so on, as in `Event`.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import Queue, SimulatedClock, frames
+        >>> queue = Queue("memory://", clock=SimulatedClock())
+        >>> _ = queue.handler("mail")(lambda job: None)
+        >>> _ = queue.dispatch_later("mail", None, delay=60)
+        >>> _ = queue.drain(until=60)
+        >>> frames.events(queue.trace)[["at", "kind", "job", "attempt", "worker", "since", "until"]]
+             at        kind   job  attempt worker  since  until
+        0   0.0  dispatched     1        0           NaN   60.0
+        1   0.0      missed  <NA>        0           NaN    NaN
+        2  60.0    reserved     1        1          60.0  150.0
+        3  60.0   completed     1        1           NaN    NaN
+        4  60.0      missed  <NA>        0           NaN    NaN
     """
     columns = columns_of(trace)
     return pd.DataFrame(

@@ -64,6 +64,17 @@ def contention(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `disk_bytes` (int64): what the store's files take at the end; the median;
         - `noise` (float64): how much longer the same counting took than on the quietest occasion; the worst repeat;
         - `behind` (float64, s): how much later than it should a job was dispatched, at the worst.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: A run is a simulated one.
+
+    Example:
+        >>> from qlab import contention, frames
+        >>> found = contention("memory", jobs=20, workers=[2], repeats=1, mode="thread")
+        >>> frames.contention(found)[["arm", "workers", "runs", "jobs", "lost", "duplicated", "survives"]]
+              arm  workers  runs  jobs  lost  duplicated survives
+        0  memory        2     1    20     0           0  nothing
     """
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in _runs(found):
@@ -95,6 +106,17 @@ def reserves(found: Contention | Iterable[Run]) -> pd.DataFrame:
         - `arm` (category): what was run, such as `sqlite FULL`;
         - `workers`, `repeat` (int64): how many workers there were, and which repeat it was, from 0;
         - `reserve` (float64, s): how long the call took.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: A run is a simulated one.
+
+    Example:
+        >>> from qlab import contention, frames
+        >>> found = contention("memory", jobs=20, workers=[2], repeats=1, mode="thread")
+        >>> calls = frames.reserves(found)
+        >>> len(calls), list(calls.columns), bool((calls["reserve"] >= 0).all())
+        (20, ['arm', 'workers', 'repeat', 'reserve'], True)
     """
     runs = _runs(found)
     measured = [_measured(run) for run in runs]

@@ -55,6 +55,21 @@ def attempts(trace: Trace) -> pd.DataFrame:
         - `wait` (float64, s): from `since` to `reserved_at`;
         - `service` (float64, s): from `reserved_at` to `ended_at`;
         - `late` (float64, s): how long its worker went on after the reservation had run out or was taken away.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=2)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> frames.attempts(run.trace)[["job", "attempt", "reserved_at", "ended_at", "how", "wait", "service"]]
+           job  attempt  reserved_at  ended_at        how  wait  service
+        0    1        1          0.0       3.0   retrying   0.0      3.0
+        1    1        2         13.0      16.0  completed   0.0      3.0
+        2    2        1          3.0       6.0   retrying   1.0      3.0
+        3    2        2         16.0      19.0  completed   0.0      3.0
     """
     steps = steps_of(trace)
     found, columns = attempts_of(steps), steps.columns

@@ -37,6 +37,22 @@ def spans(trace: Trace) -> pd.DataFrame:
         - `start`, `end` (float64, s): equal for a mark, and for an attempt that took no time;
         - `attempt` (int64): which attempt it belongs to; where nobody has the job, how many there had been;
         - `worker` (category): who has the job; empty where nobody has.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=2)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> frames.spans(run.trace).query("job == 1")[["job", "span", "start", "end", "attempt"]]
+           job      span  start   end  attempt
+        0    1  reserved    0.0   3.0        1
+        1    1  retrying    3.0   3.0        1
+        2    1   backoff    3.0  13.0        1
+        3    1  reserved   13.0  16.0        2
+        4    1      done   16.0  16.0        2
     """
     steps = steps_of(trace)
     span, row, source, start, end = spans_of(steps)
@@ -56,7 +72,7 @@ def spans(trace: Trace) -> pd.DataFrame:
 
 
 def waits(trace: Trace) -> pd.DataFrame:
-    """Tell each wait: from the moment from which a job was claimable to its reservation. What `plots.waits` draws.
+    """Tell each wait, from the moment from which a job was claimable to its reservation: what `plots.waits` draws.
 
     A job waits once for each attempt. A delay and a backoff are no waits: nobody may reserve the job then. Nor is it a
     wait when a worker settles late a job that nobody else has taken. A recovery does not end a wait.
@@ -73,6 +89,19 @@ def waits(trace: Trace) -> pd.DataFrame:
         - `reserved_at` (float64, s): when it was reserved; NaN for a job that waited still at the trace's last moment;
         - `wait` (float64, s): how long; until that last moment where it was not over;
         - `worker` (category): who reserved it; empty where nobody has.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> frames.waits(run.trace)
+           job name  attempt  since  reserved_at  wait    worker
+        0    1  job        1    0.0          0.0   0.0  worker 1
+        1    2  job        1    2.0          3.0   1.0  worker 1
+        2    3  job        1    4.0          6.0   2.0  worker 1
     """
     steps = steps_of(trace)
     found, texts = waits_of(steps), steps.columns.texts
@@ -103,6 +132,19 @@ def oldest(trace: Trace) -> pd.DataFrame:
         - `job` (int64): the job's id;
         - `start`, `end` (float64, s): from when to when it was the oldest;
         - `age`, `age_at_end` (float64, s): for how long it had been claimable at the start, and at the end.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=4), poll=None)
+        >>> frames.oldest(run.trace)
+           job  start  end  age  age_at_end
+        0    2    2.0  3.0  0.0         1.0
+        1    3    4.0  6.0  0.0         2.0
+        2    4    6.0  9.0  0.0         3.0
     """
     steps = steps_of(trace)
     found = oldest_of(waits_of(steps))

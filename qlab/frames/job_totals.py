@@ -42,6 +42,19 @@ def jobs(trace: Trace) -> pd.DataFrame:
         - `worker` (category): who reserved it last;
         - `superseded` (int64): how many times a worker came too late to settle it;
         - `error` (category): the last error of its attempts.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> frames.jobs(run.trace)[["job", "state", "attempts", "dispatched_at", "wait", "service", "sojourn"]]
+           job state  attempts  dispatched_at  wait  service  sojourn
+        0    1  done         1            0.0   0.0      3.0      3.0
+        1    2  done         1            2.0   1.0      3.0      4.0
+        2    3  done         1            4.0   2.0      3.0      5.0
     """
     steps = steps_of(trace)
     texts = steps.columns.texts
@@ -75,6 +88,22 @@ def depth(trace: Trace) -> pd.DataFrame:
         - `ready`, `delayed`, `reserved` (int64): how many jobs were in this state;
         - `failed`, `done` (int64): how many had failed, were done; a retry or a forget takes nothing away from them;
         - `depth` (int64): ready + delayed + reserved.
+
+    Raises:
+        TypeError: It is no Trace.
+
+    Example:
+        >>> from qlab import frames, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> frames.depth(run.trace)
+            at  ready  delayed  reserved  failed  done  depth
+        0  0.0      0        0         1       0     0      1
+        1  2.0      1        0         1       0     0      2
+        2  3.0      0        0         1       0     1      1
+        3  4.0      1        0         1       0     1      2
+        4  6.0      0        0         1       0     2      1
+        5  9.0      0        0         0       0     3      0
     """
     at, found = counts(steps_of(trace))
     counted = {str(state): found[:, place] for place, state in enumerate(COUNTED)}

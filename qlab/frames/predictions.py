@@ -43,7 +43,16 @@ def predicted(contended: pd.DataFrame) -> pd.DataFrame:
         - `arm`, `driver`, `survives` (str): as in the frame;
         - `think`, `demand` (float64, s): Z and D;
         - `knee` (float64): from how many workers on they only wait for each other, (Z + D) / D;
-        - `most` (float64, jobs a second): what no number of workers gets beyond, 1 / D.
+        - `most` (float64, jobs/s): what no number of workers gets beyond, 1 / D.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import frames
+        >>> alone = {"arm": ["sqlite FULL"], "driver": ["sqlite"], "survives": ["a power cut"], "workers": [1]}
+        >>> measured = pd.DataFrame(alone | {"jobs_per_second": [400.0], "reserve_mean": [0.0005]})
+        >>> frames.predicted(measured).drop(columns="survives").round(4)
+                   arm  driver  think  demand  knee    most
+        0  sqlite FULL  sqlite  0.002  0.0005   5.0  2000.0
     """
     rows = [
         {"arm": m.arm, "driver": m.driver, "survives": m.survives, "think": m.think, "demand": m.demand}

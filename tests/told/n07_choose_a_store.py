@@ -36,7 +36,8 @@ def told(shown: dict[str, str]) -> None:
     (_, acknowledged, gone), *files = kept
     assert int(acknowledged) == int(gone) >= 50
     assert [gone in ("0", "-1") for _, _, gone in files] == [True, True]
-    assert {mail: left for mail, (left, law) in literal_eval(shown["outbox"]).items() if left == law} == {
+    ends = literal_eval(shown["outbox"])
+    assert {mail: said["left after"] for mail, said in ends.items() if said["left after"] == said["closed form"]} == {
         1: "0 d 0 h 0 min",
         500: "0 d 8 h 19 min",
         501: "1 d 0 h 0 min",

@@ -1,4 +1,4 @@
-"""Closed forms: what a queue should do on average, each with its source. Formulas only, in plain Python.
+"""Closed forms: what a queue should do on average, each with its source.
 
 | file | what it tells |
 |---|---|
@@ -12,7 +12,8 @@
 | `sampling` | how far a simulated mean is from the truth |
 | `distributions` | how likely a service takes longer than a while: the tails that `reservations` asks for |
 
-Times are in seconds and rates per second; a station takes `rate` (jobs a second) and `service` (mean seconds).
+Formulas only, in plain Python. Times are in seconds and rates per second; a station takes `rate` (jobs a second) and
+`service` (mean seconds).
 """
 
 from qlab.theory.bounded import Closed, MMcK

@@ -44,6 +44,10 @@ MOST_WORKERS = 64
 """How many worker processes one arm may have."""
 
 _SIMULATED_PART = 0.05
+_FIGURES = {"driver": str} | dict.fromkeys(("workers", "runs", "jobs"), "int64")
+_FIGURES |= dict.fromkeys(("jobs_per_second", "low", "high"), "float64")
+_FIGURES |= dict.fromkeys(("gap_p50_ms", "gap_p95_ms", "wait_p50_ms", "wait_p95_ms"), "float64")
+_FIGURES |= dict.fromkeys(("once", "twice", "never"), "int64") | {"store": str}
 
 Progress = Callable[[float, str], None]
 
@@ -108,7 +112,7 @@ class Comparison:
             how many jobs of all runs ran once, more than once, never), `store` (str).
         """
         by_arm = groupby(self.arms, key=lambda arm: (arm.driver, _figures(arm).workers))
-        return pd.DataFrame([_measured(list(runs)) for _, runs in by_arm])
+        return pd.DataFrame([_measured(list(runs)) for _, runs in by_arm], columns=[*_FIGURES]).astype(_FIGURES)
 
     def survival(self) -> pd.DataFrame:
         """Tell what each real store loses, one row a store.
@@ -120,6 +124,7 @@ class Comparison:
         return pd.DataFrame(
             [(store, *lost) for store, lost in rows.items()],
             columns=["store", "worker killed", "store killed", "power cut"],
+            dtype=str,
         )
 
     def events(self) -> pd.DataFrame:
@@ -156,13 +161,12 @@ def compare(
     """Run one scenario on each driver in simulated time, then real workers on real work.
 
     Simulated: every kind of event, the same seed on each. Real: `scan_library` walks a folder and dispatches one
-        `enrich_item` a
-    file, on SQLite (WAL, synchronous=NORMAL) and on a Redis with an append-only file synced every second, which
-    survive the same.
+    `enrich_item` a file, on SQLite (WAL, synchronous=NORMAL) and on a Redis with an append-only file synced every
+    second, which survive the same.
 
     Args:
-        driver_names: Which drivers, of `DRIVERS`; the first is what the others are compared with. By default all of
-            them, the Redis ones only where there is a server for them.
+        driver_names: Which drivers, of `memory`, `sqlite`, `redis_list` and `redis_zset`; the first is what the others
+            are compared with. By default all of them, the Redis ones only where there is a server for them.
         workers: Numbers of worker processes.
         folder: What `scan_library` walks; by default the running Python's standard library, its first 500 files.
         seed: Where random numbers start.

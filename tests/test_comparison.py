@@ -54,6 +54,13 @@ def test_every_real_job_ran_once_on_every_arm(compared: Comparison) -> None:
     assert real["store"].str.contains("WAL, synchronous=NORMAL|AOF everysec").all()
 
 
+def test_the_tables_have_their_columns_also_where_no_driver_ran_in_real_time(compared: Comparison) -> None:
+    alone = compare(["memory"], quick=True)
+    for told, none in ((compared.real(), alone.real()), (compared.survival(), alone.survival())):
+        assert len(none) == 0
+        assert dict(none.dtypes) == dict(told.dtypes)
+
+
 def test_each_table_says_what_each_store_survives(compared: Comparison) -> None:
     survival = compared.survival()
     assert list(survival.columns) == ["store", "worker killed", "store killed", "power cut"]

@@ -60,8 +60,9 @@ def sweep(
             share of the points is finished.
 
     Returns:
-        One row for each thing that a call returned, in the grid's order: the grid's names, `seed` where there is one,
-        then what was returned (a single value as `value`), and `error` in one line, empty where the point did not fail.
+        One row for each thing that a call returned, in the grid's order: the grid's names, `seed` (int64) where there
+        is one, then what was returned (a single value as `value`), and `error` (str) in one line, empty where the point
+        did not fail.
 
     Raises:
         TypeError: The function cannot be called with the grid's names, or not in another process.

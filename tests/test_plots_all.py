@@ -1,8 +1,10 @@
 """What holds for every picture: units, places, keys, grounds, and what it says when there is nothing."""
 
+import re
 from io import BytesIO
 
 import matplotlib.pyplot
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -95,6 +97,21 @@ def test_the_colours_of_drivers_differ_in_brightness_or_in_dashes():
 def test_what_is_no_frame_is_refused_with_what_to_draw(picture, odd):
     with pytest.raises(TypeError, match=r"is no DataFrame: draw (frames\.|a frame as help\(plots\.)"):
         picture(odd)
+
+
+def refusal(picture, frame):
+    try:
+        picture(frame)
+    except ValueError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_column_is_refused_by_its_name_where_it_is_missing_or_may_be_left_out(picture):
+    full = PICTURES[picture][0]
+    for less in (*(full.drop(columns=column) for column in full.columns), pd.DataFrame()):
+        said = refusal(picture, less)
+        assert not said or re.search(r"the frame has no column '(\w+)'", said)[1] not in less.columns
 
 
 def test_a_frame_of_something_else_is_refused_by_the_column_that_it_lacks(picture):

@@ -7,6 +7,7 @@ from pictures import PICTURES, drawn
 from qlab import Lab, frames, plots, simulate
 from qlab.export import pictures
 from qlab.scenario import named
+from qlab.trace import Trace
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,15 @@ def stamped(ax):
 def test_a_stamp_says_the_store_the_seed_and_the_digest(run):
     ax = plots.stamp(plots.timeline(frames.spans(run.trace)), run)
     assert stamped(ax).get_text() == f"memory · seed 7 · trace {run.trace.digest()}"
+
+
+@pytest.mark.parametrize("odd", [None, 5, "memory", Trace()])
+def test_what_is_no_run_is_refused_before_anything_is_written(odd):
+    ax = plots.timeline(frames.spans(Trace()))
+    written = len(ax.texts)
+    with pytest.raises(TypeError, match="a stamp is of a Run, such as simulate gives, .* not of"):
+        plots.stamp(ax, odd)
+    assert len(ax.texts) == written
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.__name__)

@@ -99,6 +99,11 @@ def test_crashes_and_pauses_are_marked():
     assert key(ax)[-1] == "crashed"
 
 
+def test_events_that_are_none_are_refused():
+    with pytest.raises(ValueError, match=r"no column 'at'; .*: draw frames\.events"):
+        plots.workers(frames.attempts(STORY), events=frames.jobs(STORY))
+
+
 def test_a_reservation_that_was_no_run_is_not_drawn():
     trace = Trace(
         [dispatched(0, 1), reserved(0, 1), reserved(10, 1, 2), event(10, Kind.FAILED, 1, 1, detail="AttemptsExhausted")]

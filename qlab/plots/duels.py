@@ -69,7 +69,7 @@ def crossover(frame: pd.DataFrame, *, by: str | None = None, ax: Axes | None = N
     if by == "round_trip" and by not in frame and any(round_trip_of(str(arm)) for arm in frame.get("arm", ())):
         frame = by_round_trip(frame)
     by = _axis(frame, by)
-    found = list(duels(frame, by))
+    found = [] if frame.empty else list(duels(frame, by))
     if not found:
         why = "no runs yet" if frame.empty else "nothing to compare: no SQLite and Redis of like durability"
         return drawing.say_nothing(ax, _AXES[by], "Redis / SQLite, jobs per second", why)
@@ -94,7 +94,7 @@ def duels(frame: pd.DataFrame, by: str = "workers") -> Iterator[Duel]:
 
 def _duel(arm: str, survives: str, by: str, both: pd.DataFrame, workers: Any = None) -> Duel:
     ours, theirs = both["jobs_per_second"], both["jobs_per_second_sqlite"]
-    ranged = "low" in both
+    ranged = {"low", "high"} <= {*both}
     low = both["low"] / both["high_sqlite"] if ranged else ours / theirs
     high = both["high"] / both["low_sqlite"] if ranged else ours / theirs
     against = " or ".join(dict.fromkeys(both["arm_sqlite"]))

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from qlab import drawing
 from qlab.drawing import drawable
 from qlab.plots import given
-from qlab.plots.shifts import away_of, bars_of, crashes_of, natural
+from qlab.plots.shifts import COLUMNS, away_of, bars_of, crashes_of, natural
 from qlab.timeline_rows import MARKS, draw_marks, mark_key, rows_height
 
 
@@ -57,7 +57,9 @@ def workers(attempts: pd.DataFrame, *, events: pd.DataFrame | None = None, ax: A
             paused or gone, and the crashes of workers that had nothing in hand.
         ax: Where to draw; by default a picture as tall as the workers need.
     """
-    given.check(attempts, "frames.attempts(run.trace)", "how", "worker", "job", "reserved_at", bare=False)
+    given.check(attempts, "frames.attempts(run.trace)", *COLUMNS, bare=False)
+    if events is not None:
+        given.check(events, "frames.events(run.trace)", "at", "kind", "worker", bare=False)
     bars, crashes = bars_of(attempts), crashes_of(attempts, events)
     away = away_of(events, bars["end"].max())
     names = sorted({*bars["worker"], *away["worker"], *crashes["worker"]}, key=natural)

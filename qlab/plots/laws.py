@@ -14,6 +14,7 @@ from qlab.drawing import drawable
 from qlab.plots import given
 
 _MARKERS = "osD^vPX<>*"
+_BANDS = ("band_low", "band_high")
 _BAND: dict[str, Any] = {"color": "0.2", "alpha": 0.16, "lw": 0}
 
 
@@ -110,10 +111,10 @@ def _draw_theory(ax: Axes, lines: list[_Line], x: str) -> None:
     """Draw each closed form and each band once, also where several drivers have the same."""
     drawn = set()
     for line in lines:
-        for column, draw in (("closed_form", _draw_closed_form), ("band_low", _draw_band)):
-            told = line.rows[[x, column]].to_numpy(float).tobytes() if column in line.rows else b""
-            if told and (column, told) not in drawn:
-                drawn.add((column, told))
+        for columns, draw in ((("closed_form",), _draw_closed_form), (_BANDS, _draw_band)):
+            told = line.rows[[x, *columns]].to_numpy(float).tobytes() if {*columns} <= {*line.rows} else b""
+            if told and (columns, told) not in drawn:
+                drawn.add((columns, told))
                 draw(ax, line, x)
 
 
@@ -129,7 +130,7 @@ def _draw_points(ax: Axes, line: _Line, x: str, y: str) -> None:
     seen = line.rows[line.rows[y].notna()]
     at, value = seen[x].to_numpy(float), seen[y].to_numpy(float)
     style: dict[str, Any] = {"fmt": line.marker, "color": line.colour, "ms": line.size, "mec": "white", "mew": 0.6}
-    if "low" in seen:
+    if {"low", "high"} <= {*seen}:
         low, high = seen["low"].to_numpy(float), seen["high"].to_numpy(float)
         style["yerr"] = np.maximum([value - low, high - value], 0)
     ax.errorbar(at, value, **style, elinewidth=1.2, capsize=2.5, label=line.name, zorder=3)
@@ -138,10 +139,10 @@ def _draw_points(ax: Axes, line: _Line, x: str, y: str) -> None:
 def _explained(frame: pd.DataFrame) -> list[Artist]:
     """Explain what is there besides the points."""
     told: list[Artist] = []
-    if "low" in frame:
+    if {"low", "high"} <= {*frame}:
         told.append(Line2D([], [], ls="", marker="|", ms=11, mew=1.2, color="0.35", label="interval of the mean"))
     if "closed_form" in frame:
         told.append(Line2D([], [], **drawing.CLOSED_FORM))
-    if "band_low" in frame:
+    if {*_BANDS} <= {*frame}:
         told.append(Patch(**_BAND, label="sampling error of such a run"))
     return told

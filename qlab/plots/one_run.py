@@ -34,7 +34,7 @@ def timeline(spans: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         spans: What `frames.spans` gives.
         ax: Where to draw; by default a picture as tall as the jobs need.
     """
-    given.check(spans, "frames.spans(run.trace)", "job", "span", "start", "end")
+    given.check(spans, "frames.spans(run.trace)", "job", "name", "span", "start", "end")
     jobs = spans.drop_duplicates("job")
     height = 72 * rows_height(len(jobs)) if ax is None else drawing.size_of(ax)[1]
     ax = drawing.new_axes(9.0, height / 72 + 1.1) if ax is None else ax

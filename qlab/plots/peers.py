@@ -87,7 +87,7 @@ def _rgb(colour: str) -> tuple[float, ...]:
 
 def _write_rate(ax: Axes, row: dict[Any, Any], middle: float) -> None:
     rate, end = row["jobs_per_second"], row["jobs_per_second"]
-    if "low" in row and row["high"] > row["low"]:
+    if {"low", "high"} <= {*row} and row["high"] > row["low"]:
         ax.plot([row["low"], row["high"]], [middle, middle], color="0.2", lw=1.2, label="_range")
         end = max(end, row["high"])
     halo = [withStroke(linewidth=2.5, foreground="white")]

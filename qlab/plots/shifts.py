@@ -5,6 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 
+COLUMNS = ("how", "worker", "job", "name", "reserved_at", "ended_at", "left_at", "late")
+"""What of `frames.attempts` they are made of."""
+
 
 def bars_of(attempts: pd.DataFrame) -> pd.DataFrame:
     """Tell from when to when each worker was at each job, from when on too late, and in which lane of its row.

@@ -41,6 +41,8 @@ class Mark(NamedTuple):
 
 def mark(run: Made) -> Mark:
     """Take from a run what its stamp needs."""
+    if not (hasattr(run, "trace") and hasattr(run, "description")):
+        raise TypeError(f"a stamp is of a Run, such as simulate gives, or of what mark took from one, not of {run!r}")
     scenario = getattr(run, "scenario", None)
     return Mark(run.description, "" if scenario is None else f"{scenario.seed}", run.trace.digest())
 

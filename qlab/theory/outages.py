@@ -191,10 +191,9 @@ def rows_without_job(rate: float, seconds: float) -> float:
 def lost_by_backup(rate: float, seconds: float, done_after: float) -> float:
     """Tell how many jobs a backup of two stores loses on average: lambda m (1 - exp(-delta/m)).
 
-    As many are run again where the jobs were copied first, for they were done in between; where the rows were copied
-    first, as many jobs look for rows that are in no copy.
-
-    Those of a Poisson process that are dispatched between the two copies, and not done by the second.
+    Those of a Poisson process that are dispatched between the two copies and not done by the second. As many are run
+    again where the jobs were copied first, for they were done in between; where the rows were copied first, as many
+    jobs look for rows that are in no copy.
 
     Args:
         rate: How many jobs are dispatched in a second.

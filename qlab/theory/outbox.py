@@ -43,9 +43,9 @@ class DailyCap:
 
     Example:
         >>> from qlab import theory
-        >>> quiet, busy = theory.DailyCap(rate=450, cap=500), theory.DailyCap(rate=495, cap=500)
+        >>> quiet, busy = theory.DailyCap(rate=80, cap=100), theory.DailyCap(rate=95, cap=100)
         >>> round(quiet.p_left, 3), round(busy.p_left, 2), round(busy.left, 1)
-        (0.01, 0.71, 37.9)
+        (0.014, 0.44, 5.1)
     """
 
     rate: float

@@ -60,7 +60,23 @@ class Unit(NamedTuple):
 
 
 class Picture(Figure):
-    """A matplotlib figure that shows itself as the last value of a cell, with pyplot or without."""
+    """A matplotlib figure that shows itself as the last value of a cell, with pyplot or without.
+
+    Args:
+        options: What `matplotlib.figure.Figure` takes, such as `figsize` in inches; `layout` is `constrained` unless
+            said.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> picture = plots.Picture(figsize=(12, 4))
+        >>> left, right = picture.subplots(1, 2)
+        >>> _ = plots.depth(frames.depth(run.trace), ax=left)
+        >>> _ = plots.waits(frames.waits(run.trace), ax=right)
+        >>> [ax.get_xlabel() for ax in picture.axes]
+        ['time (s)', 'wait (s)']
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"layout": "constrained"} | options)

@@ -26,11 +26,8 @@ from qlab import testing
 BESIDE = ("contract", "course", "errors", "explorer", "scenario", "testing")
 """Public modules that are imported by their own names."""
 
-TODO = {"plots"}
-"""Modules whose examples are still to come."""
-
 MODULES = [name for name in qlab.__all__ if isinstance(getattr(qlab, name), ModuleType)]
-PUBLIC = [name for name in (*MODULES, *BESIDE) if name not in TODO]
+PUBLIC = [*MODULES, *BESIDE]
 
 
 def modules() -> Iterator[ModuleType]:

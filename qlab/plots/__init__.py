@@ -10,9 +10,9 @@ as in `plots.timeline(spans).figure`; a program calls `.figure.savefig("timeline
     picture
 
 Nothing is registered with pyplot. Axes say their units. Coordinates are seconds: those of the frame, or, where they are
-a machine clock's, from the frame's first moment on. Colours are Okabe and Ito's (https://jfly.uni-koeln.de/color/), and
-what differs in colour differs in height, hatch, dashes or marker too. What theory says is dashed. A picture
-of a frame without rows says so.
+a machine clock's, from the frame's first moment on. Colours are Okabe and Ito's (https://jfly.uni-koeln.de/color/), one
+for each driver in every picture (`COLOURS`), and what differs in colour differs in height, hatch, dashes or marker too.
+What theory says is dashed. A picture of a frame without rows says so.
 """
 
 from qlab.drawing import COLOURS, Picture

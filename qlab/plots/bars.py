@@ -18,6 +18,20 @@ def rates(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         frame: Columns `driver`, `workers` and `jobs_per_second`, one row a bar; with `low` and `high` (jobs a second
             too), the range of the runs behind it is a line on the bar.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> rates = {"driver": ["sqlite", "redis_zset"], "workers": [4, 4], "jobs_per_second": [9_000.0, 5_200.0]}
+        >>> ax = plots.rates(pd.DataFrame(rates))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('workers', 'jobs per second')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['sqlite', 'redis_zset']
     """
     given.check(frame, "a frame as help(plots.rates) tells", "driver", "workers", "jobs_per_second")
     ax = drawing.new_axes(9.0, 3.8) if ax is None else ax

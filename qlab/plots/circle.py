@@ -34,7 +34,17 @@ def poll_phases(polls: pd.DataFrame, *, interval: float | None = None, ax: Axes 
         ax: Where to draw; by default a picture of its own.
 
     Raises:
-        ValueError: The interval is not above 0, or no worker has polled twice, so that none can be found.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, the interval is not above 0, or no worker has polled twice, so that none can be
+            found.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> polls = pd.DataFrame({"at": [0.0, 0.25, 1.0, 1.25], "worker": ["one", "two", "one", "two"]})
+        >>> ax = plots.poll_phases(polls)
+        >>> [text.get_text() for text in ax.get_legend().get_texts()][2:]
+        ['longest without a poll, at first: 0.75 s', 'longest without a poll, at last: 0.75 s']
     """
     given.check(polls, "frames.polls(run.trace)", "at", "worker")
     ax = drawing.new_axes(5.4, 5.6) if ax is None else ax

@@ -32,7 +32,18 @@ def throughput_by_workers(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         ax: Where to draw; by default a picture of its own.
 
     Raises:
-        ValueError: The arms survive different things.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, or the arms survive different things.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> frame = pd.DataFrame({"arm": ["sqlite FULL"] * 2, "workers": [1, 8], "jobs_per_second": [400.0, 700.0]})
+        >>> ax = plots.throughput_by_workers(frame)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('workers', 'jobs per second')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['sqlite FULL: 700 at most (8 workers)']
     """
     given.check(frame, arms.MADE_BY, "arm", "workers", "jobs_per_second")
     arms.check_alike(frame)
@@ -103,7 +114,18 @@ def fairness_by_workers(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         The lower axes.
 
     Raises:
-        ValueError: The arms survive different things.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, or the arms survive different things.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> shares = {"arm": ["sqlite FULL"] * 2, "workers": [1, 8], "reserve_max": [0.004, 2.5]}
+        >>> ax = plots.fairness_by_workers(pd.DataFrame(shares).assign(fewest_most=[1.0, 0.4]))
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['sqlite FULL: 2.5 s (8 workers)']
+        >>> [each.get_ylabel() for each in ax.figure.axes]
+        ['fewest / most jobs', 'worst reserve']
     """
     given.check(frame, arms.MADE_BY, "arm", "workers", "reserve_max", "fewest_most")
     arms.check_alike(frame)
@@ -158,7 +180,18 @@ def reserve_ecdf(reserves: pd.DataFrame, *, workers: int | None = None, ax: Axes
         ax: Where to draw; by default a picture of its own.
 
     Raises:
-        ValueError: The arms survive different things, or nothing was run with so many workers.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, the arms survive different things, or nothing was run with so many workers.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> frame = pd.DataFrame({"arm": "sqlite FULL", "workers": 8, "reserve": [0.001, 0.001, 0.001, 0.09]})
+        >>> ax = plots.reserve_ecdf(frame)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('time of a reserve', 'reserves that were over (%)')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['sqlite FULL: half within 1 ms, 99 % 87.3 ms, all 90 ms']
     """
     given.check(reserves, "frames.reserves(found)", "arm", "workers", "reserve")
     arms.check_alike(reserves)

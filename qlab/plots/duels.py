@@ -62,7 +62,19 @@ def crossover(frame: pd.DataFrame, *, by: str | None = None, ax: Axes | None = N
         ax: Where to draw; by default a picture of its own.
 
     Raises:
-        ValueError: There is no such axis, or the frame has no such column.
+        TypeError: It is no DataFrame.
+        ValueError: There is no such axis, or the frame lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> rows = [("sqlite FULL", "sqlite", 1, 900.0), ("redis_zset always", "redis_zset", 1, 450.0)]
+        >>> frame = pd.DataFrame(rows, columns=["arm", "driver", "workers", "jobs_per_second"])
+        >>> ax = plots.crossover(frame.assign(survives="a power cut"))
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['redis_zset always / sqlite FULL: survive a power cut']
+        >>> [float(ratio) for ratio in ax.containers[0][0].get_ydata()]
+        [0.5]
     """
     given.check(frame, arms.MADE_BY, "arm", "driver", "survives", "workers", "jobs_per_second")
     ax = drawing.new_axes(9.0, 4.0) if ax is None else ax

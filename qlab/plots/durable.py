@@ -23,7 +23,20 @@ def durability_cost(frame: pd.DataFrame, *, workers: int | None = None, ax: Axes
         ax: Where to draw; by default a picture of its own.
 
     Raises:
-        ValueError: Nothing was run with so many workers.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, or nothing was run with so many workers.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> arms = {"arm": ["sqlite FULL", "sqlite NORMAL"], "jobs_per_second": [400.0, 9_000.0]}
+        >>> survives = ["a power cut", "a power cut but for the last moments"]
+        >>> frame = pd.DataFrame(arms).assign(survives=survives, driver="sqlite", workers=1)
+        >>> ax = plots.durability_cost(frame)
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['survives a power cut but for the last moments', 'survives a power cut']
+        >>> ax.texts[-1].get_text().splitlines()
+        ['FULL', '400', '÷ 22.5']
     """
     given.check(frame, arms.MADE_BY, "arm", "driver", "survives", "workers", "jobs_per_second")
     ax = drawing.new_axes(9.0, 4.0) if ax is None else ax

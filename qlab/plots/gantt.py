@@ -56,6 +56,23 @@ def workers(attempts: pd.DataFrame, *, events: pd.DataFrame | None = None, ax: A
         events: What `frames.events` gives of the same trace: with it, the times are drawn too in which a worker was
             paused or gone, and the crashes of workers that had nothing in hand.
         ax: Where to draw; by default a picture as tall as the workers need.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=3)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> ax = plots.workers(frames.attempts(run.trace))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('time (s)', 'worker')
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['worker 1']
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['completed', 'attempt failed']
     """
     given.check(attempts, "frames.attempts(run.trace)", *COLUMNS, bare=False)
     if events is not None:

@@ -32,6 +32,22 @@ def wait_by_utilisation(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
               alone;
             - `driver`, `model` (may be left out): a line for each.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots, theory
+        >>> loads = [0.5, 0.8, 0.9]
+        >>> frame = pd.DataFrame({"utilisation": loads, "wait": [1.02, 3.9, 9.4], "model": "M/M/1"})
+        >>> frame["closed_form"] = [theory.MMc(load, 1.0).wait for load in loads]
+        >>> ax = plots.wait_by_utilisation(frame)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('utilisation (%)', 'mean wait (s)')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['M/M/1', 'closed form']
     """
     given.check(frame, "a frame as help(plots.wait_by_utilisation) tells", "utilisation", "wait")
     ax = drawing.new_axes(9.0, 4.2) if ax is None else ax
@@ -57,6 +73,22 @@ def runs_by_retry_after(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             - `driver`, `completion` (may be left out): a line for each; by `completion` is meant whether a worker
               completes by its reservation's token, as the contract says, or by the job's id.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import math
+        >>> import pandas as pd
+        >>> from qlab import plots, theory
+        >>> frame = pd.DataFrame({"retry_after": [30.0, 60.0], "runs": [1.31, 1.06], "completion": "by token"})
+        >>> frame["closed_form"] = [theory.runs_by_token(math.exp(-seconds / 20)) for seconds in frame["retry_after"]]
+        >>> ax = plots.runs_by_retry_after(frame)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('retry_after (s)', 'runs per job')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['by token', 'closed form']
     """
     given.check(frame, "a frame as help(plots.runs_by_retry_after) tells", "retry_after", "runs")
     ax = drawing.new_axes(9.0, 4.2) if ax is None else ax

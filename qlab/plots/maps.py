@@ -33,6 +33,20 @@ def storm_map(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             - `stuck` (0 to 1): the share of runs that stayed stuck; NaN, or no row, where none was run;
             - `service_rate` (requests per second, may be left out): μ, the same in each row; it draws the line.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> cells = {"attempts": [1, 1, 4, 4], "arrival_rate": [0.2, 0.4, 0.2, 0.4], "stuck": [0.0, 0.0, 0.0, 1.0]}
+        >>> ax = plots.storm_map(pd.DataFrame(cells).assign(service_rate=1.0))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('arrival rate λ (requests per second)', 'attempts of a request')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['none stuck', 'half stuck', 'all stuck', 'λ = μ / A']
     """
     given.check(frame, "a frame as help(plots.storm_map) tells", "attempts", "arrival_rate", "stuck")
     ax = drawing.new_axes(9.0, 3.6) if ax is None else ax

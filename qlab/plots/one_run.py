@@ -33,6 +33,21 @@ def timeline(spans: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Args:
         spans: What `frames.spans` gives.
         ax: Where to draw; by default a picture as tall as the jobs need.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=3)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> ax = plots.timeline(frames.spans(run.trace))
+        >>> ax.get_xlabel(), [label.get_text() for label in ax.get_yticklabels()]
+        ('time (s)', ['1 job', '2 job', '3 job'])
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['waiting', 'backoff', 'reserved', 'attempt failed', 'done']
     """
     given.check(spans, "frames.spans(run.trace)", "job", "name", "span", "start", "end")
     jobs = spans.drop_duplicates("job")
@@ -59,6 +74,20 @@ def depth(depth: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Args:
         depth: What `frames.depth` gives.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> ax = plots.depth(frames.depth(run.trace))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('time (s)', 'jobs')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['reserved', 'ready', 'delayed', 'depth']
     """
     given.check(depth, "frames.depth(run.trace)", "at", "reserved", "ready", "delayed", "depth", "failed")
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax
@@ -93,6 +122,21 @@ def attempts(jobs: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Args:
         jobs: What `frames.jobs` gives.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=3)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> ax = plots.attempts(frames.jobs(run.trace))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('attempts', 'jobs')
+        >>> [text.get_text() for text in ax.texts]
+        ['3']
     """
     given.check(jobs, "frames.jobs(run.trace)", "state", "runs")
     ax = drawing.new_axes(6.0, 3.4) if ax is None else ax
@@ -122,6 +166,21 @@ def backoff(jobs: pd.DataFrame, *, closed_form: float | None = None, ax: Axes | 
         jobs: What `frames.jobs` gives.
         closed_form: What theory says of the mean over all jobs, in seconds; it is drawn dashed.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, FirstAttempts, Fixed, Workload
+        >>> work = Workload(Every(2), Fixed(3), FirstAttempts(1), jobs=3)
+        >>> run = simulate("memory://", workload=work, poll=None)
+        >>> ax = plots.backoff(frames.jobs(run.trace), closed_form=10.0)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('attempts', 'time in backoff (s)')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['mean of all 3 jobs: 10 s', 'closed form: 10 s', 'mean', 'shortest to longest']
     """
     given.check(jobs, "frames.jobs(run.trace)", "state", "runs", "backoff", bare=False)
     ax = drawing.new_axes(6.0, 3.6) if ax is None else ax

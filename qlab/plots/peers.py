@@ -34,7 +34,18 @@ def peers_bars(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax: Where to draw; by default a picture as tall as the queues need.
 
     Raises:
-        ValueError: They survive different things.
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column, or they survive different things.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> rates = {"peer": ["huey", "qlab"], "store": "SQLite", "workers": 1, "jobs_per_second": [3_000.0, 3_400.0]}
+        >>> ax = plots.peers_bars(pd.DataFrame(rates).assign(survives="a power cut", acknowledges=[False, True]))
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['qlab, SQLite', 'huey, SQLite']
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['1 worker', "no acknowledgement: a killed worker's job is gone"]
     """
     given.check(
         frame, "a frame as help(plots.peers_bars) tells", "peer", "store", "survives", "workers", "jobs_per_second"

@@ -24,6 +24,20 @@ def scan_wait(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             such as `one transaction`; `p50_s`, `p95_s`, `max_s` (s): within what half of the dispatches, 95 %, and all
             were stored, NaN where none fell due. With `scan_s` (s), how long the scan took stands there, too.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> rows = [("one transaction", 1.2, 2.1, 2.3), ("chunks of 500", 0.002, 0.01, 0.03)]
+        >>> ax = plots.scan_wait(pd.DataFrame(rows, columns=["scan", "p50_s", "p95_s", "max_s"]))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('wait of a dispatch', 'scan stored in')
+        >>> [text.get_text() for text in ax.texts]
+        ['half within 1.2 s, 95 % 2.1 s, all 2.3 s', 'half within 2 ms, 95 % 10 ms, all 30 ms']
     """
     given.check(frame, "a frame as help(plots.scan_wait) tells", "scan", "p50_s", "p95_s", "max_s")
     ax = drawing.new_axes(9.0, 1.8 + 0.6 * max(1, len(frame))) if ax is None else ax

@@ -22,6 +22,20 @@ def throughput(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Args:
         frame: What `frames.events` or `frames.jobs` gives; with a column `driver`, a line for each.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None)
+        >>> ax = plots.throughput(frames.events(run.trace))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('time (s)', 'jobs completed')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['0.333 jobs/s']
     """
     told = ("at", "kind") if "kind" in getattr(frame, "columns", ()) else ("dispatched_at", "finished_at", "state")
     given.check(frame, "frames.events(run.trace) or frames.jobs(run.trace)", *told)
@@ -51,6 +65,19 @@ def waits(frame: pd.DataFrame, *, closed_form: Callable[[float], float] | None =
         closed_form: What theory says: takes seconds, gives the share of the waits that is over by then, from 0 to 1. It
             is drawn dashed.
         ax: Where to draw; by default a picture of its own.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> from qlab import frames, plots, simulate, theory
+        >>> from qlab.workload import Exponential, Poisson, Workload
+        >>> run = simulate("memory://", workload=Workload(Poisson(0.8), Exponential(1.0), jobs=500), poll=None, seed=7)
+        >>> station = theory.MMc(0.8, 1.0)
+        >>> ax = plots.waits(frames.waits(run.trace), closed_form=lambda t: 1 - station.wait_tail(t))
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['half within 3.67 s, all within 21.9 s', 'closed form']
     """
     given.check(frame, "frames.waits(run.trace)", "wait", "reserved_at")
     ax = drawing.new_axes(9.0, 3.4) if ax is None else ax

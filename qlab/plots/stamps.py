@@ -32,6 +32,13 @@ class Mark(NamedTuple):
         description: Product, version and settings of the store.
         seed: Where its chance started; empty where that is not known.
         digest: 16 hexadecimal digits that stand for its trace.
+
+    Example:
+        >>> from qlab import plots
+        >>> kept = plots.Mark("SQLite 3.40.1", seed="7", digest="0f2a4c6e8b1d3f57")
+        >>> ax = plots.stamp(plots.Picture().add_subplot(), kept)
+        >>> ax.texts[-1].get_text()
+        'SQLite 3.40.1 · seed 7 · trace 0f2a4c6e8b1d3f57'
     """
 
     description: str
@@ -40,7 +47,21 @@ class Mark(NamedTuple):
 
 
 def mark(run: Made) -> Mark:
-    """Take from a run what its stamp needs."""
+    """Take from a run what its stamp needs.
+
+    Args:
+        run: What `simulate` or a real run gave, or a side of a lab.
+
+    Raises:
+        TypeError: It has no trace, or does not say of which store.
+
+    Example:
+        >>> from qlab import plots, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None, seed=7)
+        >>> plots.mark(run) == plots.Mark("memory", "7", run.trace.digest())
+        True
+    """
     if not (hasattr(run, "trace") and hasattr(run, "description")):
         raise TypeError(f"a stamp is of a Run, such as simulate gives, or of what mark took from one, not of {run!r}")
     scenario = getattr(run, "scenario", None)
@@ -55,6 +76,17 @@ def stamp(ax: Axes, *runs: Made | Mark) -> Axes:
     Args:
         ax: The picture, its key included: the stamp stands below it.
         runs: What it shows.
+
+    Raises:
+        TypeError: A run has no trace, or does not say of which store.
+
+    Example:
+        >>> from qlab import frames, plots, simulate
+        >>> from qlab.workload import Every, Fixed, Workload
+        >>> run = simulate("memory://", workload=Workload(Every(2), Fixed(3), jobs=3), poll=None, seed=7)
+        >>> ax = plots.stamp(plots.depth(frames.depth(run.trace)), run)
+        >>> ax.texts[-1].get_text()
+        'memory · seed 7 · trace 4745d816566d1f2b'
     """
     return write(ax, _lines([run if isinstance(run, Mark) else mark(run) for run in runs]))
 
@@ -66,6 +98,14 @@ def stamp_machine(ax: Axes, servers: Iterable[str], machine: Mapping[str, str]) 
         ax: The picture, its key included: the stamp stands below it.
         servers: Product, version and settings of the stores, as `frames.contention` has them in `server`.
         machine: Versions and settings, by name, as `Contention.machine` has them.
+
+    Example:
+        >>> from qlab import plots
+        >>> machine = {"machine": "x86_64, 2 cores", "Python": "CPython 3.11.7"}
+        >>> ax = plots.stamp_machine(plots.Picture().add_subplot(), ["SQLite 3.40.1, WAL"], machine)
+        >>> print(ax.texts[-1].get_text())
+        SQLite 3.40.1, WAL
+        x86_64, 2 cores · Python CPython 3.11.7
     """
     of = " · ".join(f"{value}" if name == "machine" else f"{name} {value}" for name, value in machine.items())
     return write(ax, [line for line in (" · ".join(dict.fromkeys(map(str, servers))), of) if line])

@@ -40,6 +40,21 @@ def deviations(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
               tolerance of 0, is not drawn;
             - `met`: whether it counts as met.
         ax: Where to draw; by default a picture as tall as the groups need.
+
+    Raises:
+        TypeError: It is no DataFrame.
+        ValueError: It lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from qlab import plots
+        >>> rows = [("mm1.wait", "mm1", 1.0, 1.02, 0.1, True), ("poll.wait", "polling", 2.5, 2.9, 0.2, False)]
+        >>> frame = pd.DataFrame(rows, columns=["id", "group", "expected", "got", "tolerance", "met"])
+        >>> ax = plots.deviations(frame)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('(got − expected) / tolerance', 'group of cases')
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['within the tolerance', 'met: 1', 'missed: 1']
     """
     given.check(
         frame,

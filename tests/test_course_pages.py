@@ -1,5 +1,6 @@
 """The course as pages: what they show, that nothing is fetched, and what happens where something goes wrong."""
 
+import asyncio
 import os
 import re
 import signal
@@ -12,11 +13,14 @@ from typing import Any
 import nbformat
 import pytest
 from click.testing import CliRunner, Result
+from nbclient import NotebookClient
 from pages import Page
 
+from qlab import whole_folder
 from qlab.cli import main
 from qlab.course import cells
 from qlab.course.exercises import read
+from qlab.course.pages import FORM
 from qlab.course.shown import PANEL
 
 ROOT = Path(__file__).parents[1]
@@ -336,4 +340,38 @@ def test_ctrl_c_leaves_neither_half_a_page_nor_a_kernel(made: Made, tmp_path: Pa
     with pytest.raises(ProcessLookupError):
         os.kill(kernels[0], 0)
     assert {path.name: path.stat().st_mtime_ns for path in made.folder.iterdir()} == before
+    assert [path.name for path in made.folder.parent.iterdir()] == ["course"]
+
+
+def test_an_interrupt_while_a_kernel_starts_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels: list[int] = []
+
+    async def interrupted(client: Any) -> None:
+        kernels.append(client.km.provisioner.pid)
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(NotebookClient, "async_start_new_kernel_client", interrupted)
+    write(tmp_path, "01_x", ("x", "1"))
+    assert course("--html", tmp_path / "course", "--from", tmp_path).exit_code == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(kernels[0], 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["01_x.ipynb"]
+
+
+def test_an_interrupt_in_the_last_moment_brings_back_the_earlier_pages(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == target.name:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    before = {path.name for path in made.folder.iterdir()}
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), whole_folder.making(made.folder, FORM) as new:
+        (new / "index.html").write_text("new")
+    assert {path.name for path in made.folder.iterdir()} == before
     assert [path.name for path in made.folder.parent.iterdir()] == ["course"]

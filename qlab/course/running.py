@@ -1,5 +1,6 @@
 """A notebook executed in a kernel and in folders of its own, of which nothing is left."""
 
+import asyncio
 import copy
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.util import ensure_async
 
 import qlab
 from qlab.course.exercises import Notebook
@@ -17,7 +19,6 @@ from qlab.errors import QlabError
 from qlab.escape import shortened
 
 _LIMIT = 600  # seconds of one cell
-_KERNEL = "python3"
 _TOLD = 300  # characters of an error
 
 
@@ -44,37 +45,49 @@ def execute(notebook: Notebook) -> Executed:
         notebook: The notebook, which is left as it is.
 
     Raises:
-        CellFailed: A cell raised, or took longer than ten minutes.
+        CellFailed: A cell raised, took longer than ten minutes, or ended its kernel.
     """
     done = copy.deepcopy(notebook)
     cells, done.cells = done.cells, [_code("begin"), *done.cells, _code("end")]
-    client = NotebookClient(
-        done, timeout=_LIMIT, kernel_name=_KERNEL, coalesce_streams=True, extra_arguments=["--log-level=ERROR"]
-    )
-    # This Python's kernel, and not one of that name which somebody has installed for another.
-    client.create_kernel_manager().kernel_spec_manager.kernel_dirs = []
     # The name is short because the path of a socket may not be long.
     with TemporaryDirectory(prefix="q", ignore_cleanup_errors=True) as private:
-        working = Path(private) / "notebook"
-        working.mkdir()
-        with client.setup_kernel(cwd=str(working), env=_environment(private)):
-            try:
-                for index, cell in enumerate(done.cells):
-                    _run(client, cell, index)
-            except KeyboardInterrupt:
-                client.shutdown_kernel = "immediate"
-                raise
+        asyncio.run(_run(done, Path(private)))
     panels = next(output.data[PANEL] for output in done.cells[-1].outputs if PANEL in output.get("data", {}))
     done.cells = cells
     return Executed(done, panels)
 
 
-def _environment(private: str) -> dict[str, str]:
+async def _run(notebook: Notebook, private: Path) -> None:
+    """Run all cells in a kernel, which ends in good order, or at once where a person at the keyboard says so."""
+    options: dict[str, Any] = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
+    client = NotebookClient(notebook, timeout=_LIMIT, kernel_name="python3", **options)
+    manager = client.create_kernel_manager()
+    manager.connection_file = str(private / "kernel.json")
+    # This Python's kernel, and not one of that name which somebody has installed for another.
+    manager.kernel_spec_manager.kernel_dirs = []
+    working = private / "notebook"
+    working.mkdir()
+    at_once = False
+    try:
+        await client.async_start_new_kernel(cwd=str(working), env=_environment(private))
+        await client.async_start_new_kernel_client()
+        for index, cell in enumerate(notebook.cells):
+            await _cell(client, cell, index)
+    except asyncio.CancelledError:
+        at_once = True
+        raise
+    finally:
+        if client.kc is not None:
+            client.kc.stop_channels()
+        await ensure_async(manager.shutdown_kernel(now=at_once))
+
+
+def _environment(private: Path) -> dict[str, str]:
     """Let what is temporary be in a folder, which has no user's settings; and let the kernel find this qlab."""
     places = [str(Path(qlab.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return os.environ | {
-        "TMPDIR": private,
-        "IPYTHONDIR": str(Path(private) / "ipython"),
+        "TMPDIR": str(private),
+        "IPYTHONDIR": str(private / "ipython"),
         "PYTHONPATH": os.pathsep.join(place for place in places if place),
     }
 
@@ -84,14 +97,17 @@ def _code(what: str) -> Any:
     return nbformat.v4.new_code_cell(source, id=what)  # type: ignore[no-untyped-call] # nbformat has no types
 
 
-def _run(client: NotebookClient, cell: Any, index: int) -> None:
+async def _cell(client: NotebookClient, cell: Any, index: int) -> None:
     try:
-        client.execute_cell(cell, index)
+        await client.async_execute_cell(cell, index)
     except CellExecutionError as error:
         raise CellFailed(f"{shortened(f'{error.ename}: {error.evalue}', _TOLD)}, in {_named(cell, index)}") from error
     except CellTimeoutError as error:
         raise CellFailed(f"{_named(cell, index)} took longer than {_LIMIT // 60} minutes") from error
     except DeadKernelError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # which nbclient takes for a death
+            raise asyncio.CancelledError from error
         raise CellFailed(f"its kernel died in {_named(cell, index)}") from error
 
 

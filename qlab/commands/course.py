@@ -10,7 +10,7 @@ from qlab.commands.store import STOPPED, example, print_lines
 from qlab.escape import printable
 
 
-@click.command(epilog=example("qlab course --html course", "qlab course --exercises notebooks"))
+@click.command(epilog=example("qlab course --html qlab-course", "qlab course --exercises notebooks"))
 @click.option(
     "--html",
     "pages",

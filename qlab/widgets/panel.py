@@ -60,8 +60,7 @@ class Panel(anywidget.AnyWidget):
 
     def kept(self) -> dict[str, Any]:
         """Tell what a page shows of it that has no kernel, as JSON values: `html` is for one without scripts, too."""
-        text, html = self._still()
-        return {"what": text, "html": html}
+        return {"html": self._still()[1]}
 
     def _still(self) -> tuple[str, str]:
         """Tell what stands for the panel where it cannot live, as text and as HTML."""

@@ -4,7 +4,7 @@ from ast import literal_eval
 def told(shown: dict[str, str]) -> None:
     assert "Idle(at=30.0)], 90.0, [Completed(" in shown["crash"]
     assert literal_eval(shown["sweep"]) == {
-        "expired": {"run by worker 2": 0, "twice": []},
+        "run out": {"run by worker 2": 0, "twice": []},
         "force": {"run by worker 2": 2, "twice": [2]},
     }
     crashes = literal_eval(shown["crashes"])

@@ -85,8 +85,13 @@ def test_can_be_read_in_each_theme_and_in_a_narrow_column(open_notebook: Open, s
             found = audit(panel.root)
             assert found.violations == []
             assert len(found.passes) > 10
+    ask(notebook.page, "() => window.jupyterapp.shell.collapseLeft()")
+    with subtests.test("the table of figures is seen whole"):
+        notebook.page.set_viewport_size({"width": 1150, "height": 1000})
+        settle(notebook.page)
+        figures = panel.root.get_by_role("region", name="figures")
+        assert ask(figures, "(table) => table.scrollWidth <= table.clientWidth")
     with subtests.test("narrow"):
-        ask(notebook.page, "() => window.jupyterapp.shell.collapseLeft()")
         notebook.page.set_viewport_size({"width": 400, "height": 900})
         settle(notebook.page)
         assert ask(notebook.board(kind="contention").root, WIDER) == []

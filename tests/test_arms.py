@@ -41,7 +41,7 @@ SAYS = {
     "sqlite OFF": "WAL, synchronous=OFF",
     "sqlite NORMAL": "WAL, synchronous=NORMAL",
     "sqlite FULL": "WAL, synchronous=FULL",
-    "sqlite DELETE": "DELETE, synchronous=FULL",
+    "sqlite DELETE": "DELETE, synchronous=EXTRA",
     "none": "no persistence",
     "everysec": "AOF everysec",
     "always": "AOF always",
@@ -375,7 +375,7 @@ def test_a_given_file_is_not_touched_and_its_folder_is_where_the_arm_is(tmp_path
     given = arm(f"sqlite:///{tmp_path}/jobs.db?synchronous=FULL&journal=DELETE")
     with Stores([given]) as some, some.store(given) as store:
         store.driver.push(store.queue, [new()], now=0.0)
-        assert "DELETE, synchronous=FULL" in store.driver.description
+        assert "DELETE, synchronous=EXTRA" in store.driver.description
         assert store.folder.parent == tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.db"]
     assert (tmp_path / "jobs.db").read_text() == "mine"

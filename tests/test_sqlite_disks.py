@@ -368,6 +368,26 @@ def test_a_file_system_that_refuses_wal_is_told_and_serves_without(tmp_path: Pat
     assert_sound(path)
 
 
+@pytest.mark.parametrize(
+    ("asked", "level", "lost"),
+    [
+        ("synchronous=FULL", 2, "nothing"),
+        ("synchronous=FULL&journal=DELETE", 3, "nothing"),
+        ("synchronous=NORMAL&journal=DELETE", 1, "at most the last commit, and rarely the file's soundness"),
+    ],
+)
+def test_what_survives_a_power_cut_syncs_the_folder_of_a_journal_that_is_deleted(
+    asked: str, level: int, lost: str, tmp_path: Path
+) -> None:
+    """SQLite's FULL (2) does not: the journal may be there again after a power cut, and undo the last commit."""
+    kept = asked.partition("&")[0]  # which finds the journal that the file has
+    for address in (f"sqlite:///{tmp_path}/jobs.db?{asked}", f"sqlite:///{tmp_path}/jobs.db?{kept}"):
+        with drivers.open(address) as driver, drivers.open(driver.url) as again:
+            for each in (driver, again):
+                assert each.database.use(lambda db: db.execute("PRAGMA synchronous").fetchone()[0]) == level
+                assert each.durability.power_cut == lost
+
+
 def test_an_address_takes_no_file_system_of_sqlite_s(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown option vfs; there are synchronous, journal, lock_wait"):
         drivers.open(f"sqlite:///{tmp_path}/jobs.db?vfs=unix-dotfile")

@@ -47,7 +47,7 @@ class Database:
         path: The file, or `:memory:`.
         schema: The names of the SQL files that make its tables.
         folder: Where its SQL files are, below `sql/`.
-        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`.
+        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`; with a rollback journal `FULL` becomes `EXTRA`.
         journal: `WAL` or `DELETE`; by default what the file has, and WAL for a new one.
         lock_wait: How many seconds a lock is waited for.
         create: Whether the file and its tables may be made.
@@ -323,6 +323,8 @@ class Database:
         if self.path != MEMORY:
             self._schema.check(self.path, self._there(connection), create=self._create)
             self._set_journal(connection)
+        if (self.journal, self.synchronous) == ("DELETE", "FULL"):
+            self.synchronous = "EXTRA"  # with FULL a power cut may bring back the journal, which undoes the last commit
         self.execute(connection, "open", f"PRAGMA synchronous = {self.synchronous}", ())
         self.execute(connection, "open", "PRAGMA wal_autocheckpoint = 0", ())
         if self._schema.missing(self._there(connection)):

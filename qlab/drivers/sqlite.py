@@ -27,7 +27,8 @@ class SqliteDriver(Driver):
 
     Args:
         path: The file, or `:memory:` for one that only this process sees.
-        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`: what a power cut may lose.
+        synchronous: `OFF`, `NORMAL`, `FULL` or `EXTRA`: what a power cut may lose. With a rollback journal `FULL`
+            becomes `EXTRA`, which also syncs the folder from which the journal was deleted.
         journal: `WAL` or `DELETE`; by default what the file has, and WAL for a new one.
         lock_wait: How many seconds a lock is waited for.
         create: Whether the file and its tables may be made.
@@ -79,7 +80,7 @@ class SqliteDriver(Driver):
             return Durability("everything: the jobs are in the worker's process", "everything", "everything")
         normal_in_rollback = self.database.journal == "DELETE" and self.database.synchronous == "NORMAL"
         lost = (
-            "nothing, but rarely the file's soundness"
+            "at most the last commit, and rarely the file's soundness"
             if normal_in_rollback
             else _LOSES_AT_POWER_CUT[self.database.synchronous]
         )

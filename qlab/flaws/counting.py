@@ -7,8 +7,9 @@ from qlab.job import Reservation
 class CountsFailures(Flaw):
     """An attempt counts when its job is given back, so that one which ends in no such way counts as none.
 
-    Laravel's Redis queue counted so once (laravel/framework#8577), and Sidekiq does (sidekiq/sidekiq#4069, #5300). A
-    job that kills its worker is never used up: it runs for ever, and takes a worker each time.
+    Laravel's Redis queue counted so once (laravel/framework#8577), and so did Sidekiq Pro, until it counted recoveries
+    apart (sidekiq/sidekiq#4069, #4633). A job that kills its worker is never used up: it runs for ever, and takes a
+    worker each time.
 
     Example:
         >>> from qlab import explore, flaws

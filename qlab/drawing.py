@@ -83,7 +83,8 @@ class Picture(Figure):
 
     def about(self) -> str:
         """Tell what it shows, for those who cannot see it: titles, axes with their units, and what is in the keys."""
-        return "; ".join(told for ax in self.axes if (told := _about(ax))) or "a picture"
+        told = "; ".join(said for ax in self.axes if (said := _about(ax)))
+        return told or ", ".join(text.get_text() for ax in self.axes for text in ax.texts) or "a picture"
 
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         """Draw it twice as fine as it is shown."""

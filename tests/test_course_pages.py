@@ -252,6 +252,10 @@ def test_each_result_has_the_form_that_a_page_shows_best(output: Any, kind: str 
     assert [shown["kind"] for shown in one["outputs"]] == [kind] * (kind is not None)
 
 
+def test_a_heading_that_says_nothing_is_a_cell() -> None:
+    assert "</th>" not in cells.prose("| | |\n|---|--:|\n| 1 | 2 |")
+
+
 def test_a_notebook_that_says_nothing_of_itself_is_called_by_its_name() -> None:
     for first in ([], [nbformat.v4.new_code_cell("1")], [nbformat.v4.new_markdown_cell("**You will** see")]):
         assert cells.about(nbformat.v4.new_notebook(cells=first), "01_x") == ("01_x", "", "")

@@ -37,6 +37,9 @@ def test_a_picture_of_several_says_what_each_shows():
     assert picture.about().split(": ")[0] == "one"
     assert picture.about().endswith("; time (s)")
     assert plots.Picture().about() == "a picture"
+    drawing = plots.Picture()
+    drawing.subplots().text(0, 0, "a box")
+    assert drawing.about() == "a box"
 
 
 @pytest.mark.parametrize(

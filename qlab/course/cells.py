@@ -13,6 +13,7 @@ from qlab.escape import html
 
 _LINK = re.compile(r'href="([^":/?#]+)\.ipynb(?=["#])')
 _NAMED = re.compile(r"<code>([^<]+?)(?:\.ipynb)?</code>")
+_EMPTY = re.compile(r"<th([^>]*)></th>")
 _SKIPPED = re.compile(r"^Skipped\b.*", re.MULTILINE)
 
 Shown = dict[str, Any]
@@ -63,7 +64,12 @@ def prose(text: str, pages: Collection[str] = ()) -> str:
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
     written = MarkdownWithMath(renderer=renderer).render(text)
     linked = _LINK.sub(lambda link: to_page(link, 'href="{}.html'), written)
-    return _NAMED.sub(lambda name: to_page(name, '<a href="{0}.html"><code>{0}</code></a>'), linked)
+    return _headed(_NAMED.sub(lambda name: to_page(name, '<a href="{0}.html"><code>{0}</code></a>'), linked))
+
+
+def _headed(tables: str) -> str:
+    """Make cells of headings that say nothing, such as pandas has above an index."""
+    return _EMPTY.sub(r"<td\1></td>", tables)
 
 
 def cells(notebook: Notebook, panels: Mapping[str, Any], pages: Collection[str] = ()) -> Iterator[Shown]:
@@ -109,8 +115,7 @@ def _data(data: Mapping[str, Any], metadata: Mapping[str, Any], panels: Mapping[
     if PANEL in data:
         return {"kind": "panel", "name": data[PANEL], **panels[data[PANEL]]}
     if "text/html" in data:
-        # pandas heads the column of its index with nothing, which is a cell and no heading.
-        return {"kind": "html", "html": data["text/html"].replace("<th></th>", "<td></td>")}
+        return {"kind": "html", "html": _headed(data["text/html"])}
     for kind in ("image/png", "image/jpeg"):
         if kind in data:
             how = metadata.get(kind, {})

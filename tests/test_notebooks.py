@@ -13,6 +13,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from qlab.course.cells import prose
 from qlab.course.exercises import exercises, opened, solved
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -94,6 +95,12 @@ def test_an_answer_is_folded_so_that_it_is_not_read_before_the_cell_has_run(path
     assert len(folds) == text.count("<details>") == text.count("</details>")
     assert [inside for _, inside in folds if re.search(r"^##|<details>", inside, re.MULTILINE)] == []
     assert "**Look" not in text
+
+
+@every
+def test_a_number_that_begins_a_line_is_no_list(path: Path) -> None:
+    texts = (cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    assert [text for text in texts if "<ol start" in prose(text)] == []  # 300. becomes a list of one: write 300\.
 
 
 @every

@@ -55,6 +55,11 @@ def test_the_first_thing_that_is_not_right_yet_gives_its_hint() -> None:
     assert "look at &lt;b&gt;" in checked._repr_html_()
 
 
+def test_code_in_a_hint_is_shown_as_code() -> None:
+    checked = check((lambda: False, "look at `a < b`, and at `c`"))
+    assert "look at <code>a &lt; b</code>, and at <code>c</code></div>" in checked._repr_html_()
+
+
 @pytest.mark.parametrize("answer", [None, "three"], ids=["none", "text"])
 def test_whatever_an_answer_raises_is_not_right_yet(answer: Any) -> None:
     checked = check((lambda: abs(answer - 3) < 1, "subtract"))

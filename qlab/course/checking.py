@@ -1,5 +1,6 @@
 """Whether an exercise's answer is right; one that is not yet gets a hint, and no traceback."""
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ class Checked(NamedTuple):
     def _repr_html_(self) -> str:
         colour = "#009e73" if self.passed else "#d55e00"
         style = f"border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0"
-        return f'<div role="status" style="{style}"><b>{"✓" if self.passed else "✗"}</b> {html(self.says)}</div>'
+        says = re.sub(r"`([^`]+)`", r"<code>\1</code>", html(self.says))
+        return f'<div role="status" style="{style}"><b>{"✓" if self.passed else "✗"}</b> {says}</div>'
 
 
 def check(*checks: Check) -> Checked:
@@ -39,7 +41,7 @@ def check(*checks: Check) -> Checked:
 
     Args:
         checks: `(passed, hint)` pairs: a function without arguments, whose value says whether this is right, and what
-            to look at where it is not. What it raises counts as not right yet.
+            to look at where it is not, with code between backticks. What it raises counts as not right yet.
 
     Returns:
         What to show; nothing is raised for an answer, so the cells below run all the same.

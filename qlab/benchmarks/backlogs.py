@@ -1,4 +1,4 @@
-"""What a backlog costs: a claim where much waits, and the memory that each waiting job takes."""
+"""What a backlog costs: reserving where much waits, and the memory that each waiting job takes."""
 
 import statistics
 import tracemalloc
@@ -16,7 +16,7 @@ from qlab.tokens import Tokens
 
 _BACKLOGS = {"few": 0.01, "many": 10}  # times as many jobs as are asked for
 _TURNS = 20
-_CLAIMS = 100  # in each turn
+_RESERVED = 100  # in each turn
 _PUSHED = 500  # jobs in a script
 _NOW = 1_790_000_000.0
 _SPAN = 3_600.0  # seconds that a reservation or a delay lasts: longer than all of this
@@ -27,10 +27,10 @@ _uids = Tokens()
 
 def _growth(jobs: int, run: int) -> Values:
     """Only once: it takes long to make a backlog of ten times as many jobs, and each side has many turns."""
-    return {} if run else of_each_layout(_claims)(jobs, run)
+    return {} if run else of_each_layout(_in_layout)(jobs, run)
 
 
-def _claims(store: Store, jobs: int) -> Values:
+def _in_layout(store: Store, jobs: int) -> Values:
     values = _compared(dict.fromkeys(_BACKLOGS, store.driver), jobs)
     for queue in _BACKLOGS:
         store.driver.delete(queue)  # type: ignore[attr-defined] # only Redis drivers are here
@@ -49,13 +49,13 @@ def _in_files(jobs: int, run: int) -> Values:
 
 
 def _compared(drivers: Mapping[str, Driver], jobs: int) -> Values:
-    """Claim from the queues `few` and `many` in turn."""
+    """Reserve from the queues `few` and `many` in turn."""
     took: dict[str, list[float]] = {queue: [] for queue in drivers}
     for queue, driver in drivers.items():
-        _make(driver, queue, max(int(jobs * _BACKLOGS[queue]), _CLAIMS))
+        _make(driver, queue, max(int(jobs * _BACKLOGS[queue]), _RESERVED))
     for _ in range(_TURNS):
         for queue, driver in drivers.items():
-            took[queue].append(_claim(driver, queue))
+            took[queue].append(_reserve(driver, queue))
     values = {queue: statistics.median(each) for queue, each in took.items()}
     return values | {"many / few": values["many"] / values["few"]}
 
@@ -67,17 +67,17 @@ def _make(driver: Driver, queue: str, ready: int) -> None:
     driver.reserve(queue, now=_NOW, retry_after=_SPAN, limit=ready // 10)
 
 
-def _claim(driver: Driver, queue: str) -> float:
+def _reserve(driver: Driver, queue: str) -> float:
     """Reserve jobs, one a call, complete each with reserving the next, and tell the microseconds of a call."""
     began = monotonic()
-    held = [driver.reserve(queue, now=_NOW, retry_after=_SPAN)[0] for _ in range(_CLAIMS // 2)]
+    held = [driver.reserve(queue, now=_NOW, retry_after=_SPAN)[0] for _ in range(_RESERVED // 2)]
     following = [driver.complete_and_reserve(each, now=_NOW, retry_after=_SPAN)[1] for each in held]
     took = monotonic() - began
     for each in following:
         if each is not None:
             driver.complete(each, now=_NOW)
-    _push(driver, queue, _CLAIMS, _NOW)
-    return took / _CLAIMS * 1e6
+    _push(driver, queue, _RESERVED, _NOW)
+    return took / _RESERVED * 1e6
 
 
 def _memory(jobs: int, run: int) -> Values:
@@ -119,7 +119,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "reserving, and completing with reserving the next, in a backlog of a hundredth and of ten times as many jobs; "
         "and what there is to read of the larger one",
         (
-            Figure("few", "µs a claim"), Figure("many", "µs a claim"), Figure("many / few", "", "at most 1.3"),
+            Figure("few", "µs a call"), Figure("many", "µs a call"), Figure("many / few", "", "at most 1.3"),
             Figure("counts, many", "ms"), Figure("next_due, many", "ms"),
         ),
         _in_files,
@@ -128,7 +128,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "redis_growth",
         "reserving, and completing with reserving the next, in a backlog of a hundredth and of ten times as many jobs",
         figures(
-            Figure("few", "µs a claim"), Figure("many", "µs a claim"), Figure("many / few", "", "at most 1.3")
+            Figure("few", "µs a call"), Figure("many", "µs a call"), Figure("many / few", "", "at most 1.3")
         ),
         _growth,
         missing,

@@ -1,4 +1,4 @@
-"""ADR-006's table: the state is a word in the row, rows are kept, and a claim is the statement that the ADR prints."""
+"""ADR-006's table: the state is a word in the row, rows are kept, and jobs are reserved as the ADR prints it."""
 
 from collections.abc import Sequence
 from math import inf

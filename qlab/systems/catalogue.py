@@ -127,7 +127,7 @@ class Vellum(System):
     # -- its life --
 
     def boot(self) -> "Table[Job]":
-        """Requeue whatever a dead process left `running`; `start` and `work` do it once, before anything works.
+        """Recover whatever a dead process left `running`; `start` and `work` do it once, before anything works.
 
         It takes the jobs of every process that has the file open: only one may.
 
@@ -199,8 +199,8 @@ def vellum(
 ) -> Vellum:
     """Set up a catalogue with its queue in the same SQLite file, as ADR-006 has it.
 
-    A claim is one statement. Nothing runs out: what a dead process left `running` is requeued when the next one boots.
-    An exception is tried again, a panic (what is no `Exception`) fails its job at once, and neither ends a worker. Rows
+    Reserving is one statement. Nothing runs out: what a dead process left `running` is recovered at the next boot. An
+    exception is tried again, a panic (what is no `Exception`) fails its job at once, and neither ends a worker. Rows
     are kept, so that `status(library)` tells how a scan goes. Workers work inside `with app:`.
     `VellumDriver` says what such a table does not promise.
 

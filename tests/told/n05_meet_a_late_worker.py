@@ -18,5 +18,5 @@ def told(shown: dict[str, str]) -> None:
     assert lines[3][1:] == ["330", "96", "6", "228"]
     assert lines[4][1:] == ["82", "76", "6", "0"]
     assert [int(line[-1]) > 0 for line in lines[-3:]] == [True, False, True]
-    assert all(int(line[3]) < int(line[1]) / 10 for line in lines[2::3])  # revoked: done once in few orders
+    assert all(int(line[3]) < int(line[1]) / 10 for line in lines[2:9:3])  # revoked: done once in few orders
     assert shown["idempotent"] == "20"

@@ -84,20 +84,19 @@ def _execute(path: Path, place: str, tell: Callable[[str], object]) -> Lesson:
 
 
 def _fill(folder: Path, lessons: Sequence[Lesson]) -> None:
-    made = [lesson for lesson in lessons if lesson.executed is not None]
-    for place, lesson in enumerate(made):
-        before = made[place - 1] if place else None
-        after = made[place + 1] if place + 1 < len(made) else None
-        page = _page(lesson, before, after, [each.name for each in made])
+    made = [(lesson, lesson.executed) for lesson in lessons if lesson.executed is not None]
+    beside = [None, *(lesson for lesson, _ in made), None]
+    names = [lesson.name for lesson, _ in made]
+    for (lesson, executed), before, after in zip(made, beside[:-2], beside[2:], strict=True):
+        page = _page(lesson, executed, before, after, names)
         (folder / f"{lesson.name}.html").write_text(page, encoding="utf-8")
     index = _render("index", lessons=lessons, made_on=_made_on())
     (folder / whole_folder.INDEX).write_text(index, encoding="utf-8")
 
 
-def _page(lesson: Lesson, before: Lesson | None, after: Lesson | None, pages: Sequence[str]) -> str:
-    notebook, panels = lesson.executed or Executed(None, {})
-    boards = {name: front.in_script(panel["told"]) for name, panel in panels.items() if "told" in panel}
-    shown = list(cells(notebook, panels, pages))
+def _page(lesson: Lesson, executed: Executed, before: Lesson | None, after: Lesson | None, pages: Sequence[str]) -> str:
+    boards = {name: front.in_script(panel["told"]) for name, panel in executed.panels.items() if "told" in panel}
+    shown = list(cells(executed.notebook, executed.panels, pages))
     return _render("page", lesson=lesson, before=before, after=after, cells=shown, boards=boards)
 
 

@@ -175,8 +175,5 @@ def _shown(value: object) -> str:
 
 
 def _sound(hands: Hands) -> Steps:
-    yield "what check finds afterwards", _checked(hands), []
-
-
-def _checked(hands: Hands) -> list[str]:
-    return hands.driver.check(hands.queue, now=0.0) if hands.open else []
+    found = hands.driver.check(hands.queue, now=0.0) if hands.open else []
+    yield "what check finds afterwards", found, []

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from qlab import drivers
 from qlab.contract.failing import FAILING
 from qlab.contract.promised import Hands, Promise, new, promise
+from qlab.contract.serving import SERVING
 from qlab.contract.settling import SETTLING
 from qlab.contract.storing import STORING
 from qlab.contract.taking import TAKING
@@ -23,7 +24,7 @@ from qlab.show import Table
 
 __all__ = ["PROMISES", "Hands", "Judged", "Promise", "Verdict", "judge", "new", "promise"]
 
-PROMISES: tuple[Promise, ...] = (*STORING, *TAKING, *SETTLING, *FAILING)
+PROMISES: tuple[Promise, ...] = (*STORING, *TAKING, *SETTLING, *FAILING, *SERVING)
 """All that is held against a driver."""
 
 

@@ -55,7 +55,7 @@ def spans(trace: Trace) -> pd.DataFrame:
         4    1      done   16.0  16.0        2
     """
     steps = steps_of(trace)
-    span, row, source, start, end = spans_of(steps)
+    span, row, source, start, end = _spans_of(steps)
     nobody = np.isin(span, [SPAN["delayed"], SPAN["waiting"], SPAN["backoff"]])
     texts = steps.columns.texts
     return pd.DataFrame(
@@ -216,7 +216,7 @@ def oldest_of(waits: Waits) -> Oldest:
     return Oldest(row[there], since[there], start[there], end[there])
 
 
-def spans_of(steps: Steps) -> tuple[Array, Array, Array, Array, Array]:
+def _spans_of(steps: Steps) -> tuple[Array, Array, Array, Array, Array]:
     """Find every span, by job and start: its number, the job's place among the ids, its source, its start and end."""
     pieces = [*_state_pieces(steps), *_late_pieces(steps), *_mark_pieces(steps)]
     span, row, source, start, end = (np.concatenate(part) for part in zip(*pieces, strict=True))

@@ -62,13 +62,13 @@ def jobs(trace: Trace) -> pd.DataFrame:
         {
             "job": steps.ids,
             "name": text(steps.names, texts),
-            "state": final_states(steps),
+            "state": _final_states(steps),
             **tries(steps),
             **moments(steps),
             **durations(steps),
-            "worker": text(last_worker(steps), texts),
-            "superseded": superseded(steps),
-            "error": text(last_error(steps), texts),
+            "worker": text(_last_worker(steps), texts),
+            "superseded": _superseded(steps),
+            "error": text(_last_error(steps), texts),
         }
     )
 
@@ -112,7 +112,7 @@ def depth(trace: Trace) -> pd.DataFrame:
     return frame
 
 
-def final_states(steps: Steps) -> ExtensionArray:
+def _final_states(steps: Steps) -> ExtensionArray:
     """Tell where each job was at the trace's last moment."""
     states = np.where(steps.claimable, READY, steps.begun)
     states[states == GONE] = FAILED
@@ -161,7 +161,7 @@ def durations(steps: Steps) -> dict[str, Array]:
     return {"wait": wait, "service": service, "backoff": backoff, "sojourn": wait + service}
 
 
-def superseded(steps: Steps) -> Array:
+def _superseded(steps: Steps) -> Array:
     """Count how often a worker came too late to settle each job; to extend it is not to settle it."""
     texts = steps.columns.texts
     row, source = steps.about(Kind.SUPERSEDED)
@@ -169,12 +169,12 @@ def superseded(steps: Steps) -> Array:
     return np.bincount(row[settling], minlength=len(steps.ids))
 
 
-def last_worker(steps: Steps) -> Array:
+def _last_worker(steps: Steps) -> Array:
     """Give the number of the text that names who reserved each job last."""
     return steps.last(steps.of(Kind.RESERVED), "worker")
 
 
-def last_error(steps: Steps) -> Array:
+def _last_error(steps: Steps) -> Array:
     """Give the number of the text that is the last error of each job's attempts."""
     return steps.last(steps.of(Kind.RELEASED, Kind.FAILED) & (steps.told("detail") != 0), "detail")
 

@@ -14,10 +14,9 @@ def told(shown: dict[str, str]) -> None:
     assert all(abs(writes / published - 1) < 0.03 for writes, published, *_ in ways.values())
     assert all(abs(took / published - 1) < 0.06 for *_, took, published in ways.values())
 
-    disk = rows(shown["busy"])
+    disk = rows(shown["busy"])  # how many writes there are is the machine's
     assert disk["at once"][1] > 2 * disk["1 to 3 ms"][1]
     assert disk["1 to 3 ms"][1] < 3
-    assert disk["at once"][0] < 2 * min(disk["1 to 3 ms"][0], disk["SQLite's own"][0])
 
     assert round(theory.Outage(0.5, 1.0, 100.0).drain) == 102
     flows = rows(shown["storm-flows"])

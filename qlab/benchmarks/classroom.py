@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-import psutil  # type: ignore[import-untyped] # it has no types
+import psutil  # type: ignore[import-untyped] # it has no types; it comes with ipykernel, as jupyter_client does
 from jupyter_client.manager import KernelManager
 
 from qlab import drivers

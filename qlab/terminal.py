@@ -70,18 +70,15 @@ def _text(value: object) -> str:
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
-    """Give each column what it needs, and take from the widest until the table fits."""
+    """Give each column what it needs, and take from the widest until the table fits; words break where they must."""
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
     words = [max((len(word) for cell in column for word in cell.split()), default=1) for column in columns]
     room = width() - _GAP * (len(widths) - 1)
-    while sum(widths) > room:
-        spare = [max(_NARROWEST, word) for word in words]
-        wide = [i for i, each in enumerate(widths) if each > spare[i]]
-        wide = wide or [i for i, each in enumerate(widths) if each > _NARROWEST]
-        if not wide:
-            break
-        widths[max(wide, key=lambda i: widths[i])] -= 1
+    last = words if sum(words) <= room else [_NARROWEST] * len(words)
+    for least in ([max(_NARROWEST, word) for word in words], last):
+        while sum(widths) > room and (wide := [i for i, each in enumerate(widths) if each > least[i]]):
+            widths[max(wide, key=lambda i: widths[i])] -= 1
     return widths
 
 

@@ -463,6 +463,13 @@ def test_a_table_that_is_too_wide_is_wrapped_at_words() -> None:
     assert "1.235" in lines[1] or "1.235" in lines[2]
 
 
+def test_a_table_breaks_no_word_while_another_column_can_be_wrapped() -> None:
+    head = ("driver", "events", "done", "failed", "attempts", "ran_out", "superseded", "wait_s", "trace")
+    lines = terminal.table(head, [("redis_zset", 313, 17, 1, 24, 2, 1, 0.462, "dd275759")])
+    assert max(map(len, lines)) <= 80
+    assert {"redis_zset", "superseded", "dd275759"} <= set(" ".join(lines).split())
+
+
 def test_a_table_puts_numbers_to_the_right() -> None:
     assert terminal.table(("name", "jobs"), [("a", 1), ("bb", 100)]) == ["name  jobs", "a        1", "bb     100"]
     assert terminal.table(("name", "jobs"), []) == ["name  jobs"]

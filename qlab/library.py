@@ -155,7 +155,8 @@ def python_files(folder: str | os.PathLike[str] | None = None, limit: int = DEFA
         raise ValueError(f"the folder to scan, {str(top)!r}, {what}: {_WAY_OUT}")
     files = list(islice((path for path in sorted(_walk(top)) if (top / path).is_file()), limit))
     if not files:
-        raise ValueError(f"the folder to scan, {str(top)!r}, has no .py file: {_WAY_OUT}")
+        left_out = "site-packages and dist-packages are left out"
+        raise ValueError(f"the folder to scan, {str(top)!r}, has no .py file: {left_out}; {_WAY_OUT}")
     for path in (str(top), *files):
         if not _is_text(path):
             raise ValueError(f"{path!r} is no Unicode text, which a payload must be: rename it, or {_WAY_OUT}")

@@ -11,7 +11,8 @@ import matplotlib
 import pytest
 
 import qlab
-from qlab import Queue
+from qlab import Queue, comparison
+from qlab.contend.arms import arm
 from qlab.driver import Driver
 from qlab.workload import KINDS, Workload
 
@@ -56,6 +57,19 @@ def test_no_block_uses_a_name_that_none_before_it_has_made() -> None:
         names = [node for node in nodes if isinstance(node, ast.Name)]
         made |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
         assert {name.id for name in names} - made == set(), block
+
+
+def test_the_stores_that_an_example_compares_are_there() -> None:
+    asked = [
+        (node.func.id, ast.literal_eval(node.args[0]))
+        for block in re.findall(r"^```py\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("compare", "contention")
+    ]
+    assert {name for name, _ in asked} == {"compare", "contention"}
+    for name, stores in asked:
+        assert name == "contention" or set(stores) <= set(comparison.DRIVERS)
+        assert [arm(store).driver for store in stores]  # one that is none raises
 
 
 @pytest.mark.parametrize("use", ["Teach", "Compare", "Prototype"])

@@ -243,6 +243,38 @@ def test_what_a_verb_raises_is_told_as_a_broken_promise() -> None:
     assert [(each.kept, each.says) for each in verdicts] == [(True, ""), (False, "OSError: disk full")]
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_an_error_that_cannot_be_told_is_named() -> None:
+    class Raises(MemoryDriver):
+        def push(self, *args: Any, **named: Any) -> Any:
+            raise Unspeakable
+
+    (verdict,) = judge(Raises, promises=PROMISES[1:2])
+    assert verdict.says == "Unspeakable: (its text cannot be shown: ValueError)"
+
+
+def test_a_driver_that_cannot_be_closed_breaks_what_was_promised() -> None:
+    class Stuck(MemoryDriver):
+        def push(self, *args: Any, **named: Any) -> Any:
+            raise OSError("disk full")
+
+        def close(self) -> None:
+            raise OSError("disk gone")
+
+    told = [(each.kept, each.says) for each in judge(Stuck, promises=PROMISES[:2])]
+    assert told == [(False, "OSError: disk gone"), (False, "OSError: disk full; OSError: disk gone")]
+
+
+@pytest.mark.parametrize("wrong", [3, None, lambda: None, dict])
+def test_what_makes_no_driver_is_refused_by_its_name(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="makes no driver"):
+        judge(wrong)
+
+
 def test_a_promise_that_yields_nothing_says_what_it_should() -> None:
     @promise
     def nothing_much(on: Hands) -> Any:

@@ -19,6 +19,7 @@ from qlab.contract.settling import SETTLING
 from qlab.contract.storing import STORING
 from qlab.contract.taking import TAKING
 from qlab.driver import Driver
+from qlab.escape import error_text
 from qlab.explorer.plays import Store
 from qlab.show import Table
 
@@ -91,7 +92,7 @@ def judge(driver: Store, *, promises: Sequence[Promise] = PROMISES) -> Judged:
         making it raises, is raised.
 
     Raises:
-        TypeError: What makes one is a class that lacks a verb of the contract.
+        TypeError: What makes one is a class that lacks a verb of the contract, or makes none.
 
     Example:
         >>> from qlab.contract import PROMISES, judge
@@ -104,24 +105,41 @@ def judge(driver: Store, *, promises: Sequence[Promise] = PROMISES) -> Judged:
 
 
 def _verdict(store: Store, promise: Promise) -> Verdict:
-    with _opened(store) as driver:
+    said: list[str] = []
+    with _opened(store, said) as driver, _told(said):
         hands = Hands(driver, store)
         try:
-            says = promise.broken(hands)
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises breaks its promise
-            says = f"{type(error).__name__}: {error}"
+            said += filter(None, [promise.broken(hands)])
         finally:
             _empty(hands)
-    return Verdict(promise.name, says is None, says or "")
+    return Verdict(promise.name, not said, "; ".join(said))
 
 
 @contextmanager
-def _opened(store: Store) -> Iterator[Driver]:
+def _opened(store: Store, said: list[str]) -> Iterator[Driver]:
+    """Make a driver, where none is given, and close it; what closing raises is said."""
     if isinstance(store, Driver):
         yield store
         return
-    with drivers.open(store) if isinstance(store, str) else store() as driver:
+    if not (isinstance(store, str) or callable(store)):
+        raise TypeError(f"{store!r} makes no driver: use a driver's class, a driver, or an address as 'memory://'")
+    driver = drivers.open(store) if isinstance(store, str) else store()
+    if not isinstance(driver, Driver):
+        raise TypeError(f"{store!r} makes no driver but {driver!r}: its class must be a qlab.driver.Driver")
+    try:
         yield driver
+    finally:
+        with _told(said):
+            driver.close()
+
+
+@contextmanager
+def _told(said: list[str]) -> Iterator[None]:
+    """Say what a driver raises, for that breaks its promise."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - a driver's code may raise anything
+        said.append(error_text(error))
 
 
 def _empty(hands: Hands) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from qlab.contract.promised import Hands, Promise, Steps, promise, raised
 from qlab.driver import Counts
+from qlab.escape import error_text
 from qlab.explorer import hunt
 
 
@@ -25,7 +26,7 @@ def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
                     seen.append(held.job.id)
                     on.driver.complete(held, now=0.0)
         except Exception as error:  # noqa: BLE001 - told by the promise, in its own thread
-            errors.append(f"{type(error).__name__}: {error}")
+            errors.append(error_text(error))
 
     with _often():
         crew = [threading.Thread(target=work, daemon=True) for _ in range(4)]

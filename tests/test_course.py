@@ -125,6 +125,27 @@ def test_the_command_makes_exercises_anew_and_solves_them(tmp_path: Path) -> Non
     assert all("# your answer" not in file.read_text(encoding="utf-8") for file in (tmp_path / "solved").iterdir())
 
 
+def test_exercises_are_made_where_cells_have_no_names_yet(tmp_path: Path) -> None:
+    older = notebook()
+    for cell in older.cells:
+        del cell["id"]
+    older.nbformat_minor = 4
+    nbformat.write(older, tmp_path / "01_a.ipynb")
+    done = CliRunner().invoke(main, ["course", "--exercises", str(tmp_path)])
+    assert done.output.startswith("01_a.ipynb: "), done.output
+
+
+@pytest.mark.parametrize("text", ["{oops", "[]", "", '{"nbformat": "four"}'])
+def test_a_file_that_is_no_notebook_is_named_before_one_is_written(text: str, tmp_path: Path) -> None:
+    nbformat.write(notebook(), tmp_path / "01_a.ipynb")
+    before = (tmp_path / "01_a.ipynb").read_bytes()
+    (tmp_path / "02_b.ipynb").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(main, ["course", "--exercises", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output.startswith("qlab: 02_b.ipynb cannot be read as a notebook: "), done.output
+    assert (tmp_path / "01_a.ipynb").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "way"), [([], "--exercises"), (["--exercises", "nowhere"], "no notebook in nowhere")]
 )

@@ -73,7 +73,7 @@ class Made(SimpleNamespace):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Three notebooks as pages, of which the second raises."""
+    """Three notebooks as pages, of which the second raises, and a file that is none."""
     notebooks, folder = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("out") / "course"
     write(
         notebooks,
@@ -90,6 +90,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         ("where", WHERE),
         ("SOLUTION", FOLDED),
     )
+    (notebooks / "00_torn.ipynb").write_text("{", encoding="utf-8")
     write(notebooks, "02_boom", ("before", "1"), ("boom", 'raise ValueError("<q>no")'), ("after", "2"))
     write(notebooks, "02_second", ("TITLE", "# Second\n\nWhat?"), ("three", "3"), ("empty", ""))
     return Made(folder=folder, result=course("--html", folder, "--from", notebooks))
@@ -102,11 +103,12 @@ def test_a_notebook_that_raises_is_told_and_the_others_have_their_pages(made: Ma
     assert made.result.exit_code == 1
     assert sorted(path.name for path in made.folder.iterdir()) == ["01_first.html", "02_second.html", "index.html"]
     assert made.result.stdout == f"course: {made.folder / 'index.html'}\n"
-    first, boom, second, end = made.result.stderr.splitlines()
-    assert re.fullmatch(r"1/3 01_first: \d+\.\d s; Skipped, there is no Redis here: none", first)
-    assert boom == "2/3 02_boom: did not run: ValueError: <q>no, in the cell 'boom'"
-    assert second.startswith("3/3 02_second: ")
-    assert end == "qlab: not all of it: 02_boom did not run"
+    torn, first, boom, second, end = made.result.stderr.splitlines()
+    assert torn.startswith("1/4 00_torn: did not run: 00_torn.ipynb cannot be read as a notebook: ")
+    assert re.fullmatch(r"2/4 01_first: \d+\.\d s; Skipped, there is no Redis here: none", first)
+    assert boom == "3/4 02_boom: did not run: ValueError: <q>no, in the cell 'boom'"
+    assert second.startswith("4/4 02_second: ")
+    assert end == "qlab: not all of it: 00_torn, 02_boom did not run"
     index = shown(made.folder, "index")
     assert "did not run: ValueError: <q>no, in the cell 'boom'" in index.words
 

@@ -125,8 +125,9 @@ def _copy(folder: Path) -> None:
 def _make_exercises(folder: Path) -> None:
     from qlab.course import exercises
 
-    for path in _in(folder):
-        made = exercises.write(exercises.opened(exercises.read(path)), path)
+    opened = [(path, exercises.opened(exercises.read(path))) for path in _in(folder)]  # all, before one is written
+    for path, notebook in opened:
+        made = exercises.write(notebook, path)
         print_lines([f"{path.name}: {'made anew' if made else 'as it was'}"])
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import nbformat
 
+from qlab.escape import error_text, shortened
+
 Notebook = Any
 """A notebook as nbformat reads it."""
 
@@ -22,8 +24,15 @@ _NAMED = re.compile(r"(\s*\w+(?:, \w+)* = )")
 
 
 def read(path: Path) -> Notebook:
-    """Read a notebook."""
-    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat has no types
+    """Read a notebook.
+
+    Raises:
+        ValueError: The file is none.
+    """
+    try:
+        return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat has no types
+    except Exception as error:  # of what a file may hold, nbformat foresees a part
+        raise ValueError(f"{path.name} cannot be read as a notebook: {shortened(error_text(error), 200)}") from error
 
 
 def exercises(notebook: Notebook) -> Iterator[tuple[Notebook, str]]:
@@ -32,10 +41,11 @@ def exercises(notebook: Notebook) -> Iterator[tuple[Notebook, str]]:
     Raises:
         ValueError: One has no solution, or a solution without a line that ends with `# solution`.
     """
-    texts = {cell.id: cell.source for cell in notebook.cells}
-    for cell in notebook.cells:
-        name = cell.id.removeprefix("try-")
-        if cell.cell_type != "code" or name == cell.id:
+    named = {cell.id: cell for cell in notebook.cells if "id" in cell}  # older notebooks name no cells
+    texts = {id: cell.source for id, cell in named.items()}
+    for id, cell in named.items():
+        name = id.removeprefix("try-")
+        if cell.cell_type != "code" or name == id:
             continue
         found = _BLOCK.search(texts.get(f"solution-{name}", ""))
         if found is None or _MARK not in found[1]:

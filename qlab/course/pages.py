@@ -70,12 +70,13 @@ def build(notebooks: Sequence[Path], folder: Path, *, tell: Callable[[str], obje
 
 
 def _execute(path: Path, place: str, tell: Callable[[str], object]) -> Lesson:
-    notebook, begun = read(path), monotonic()
-    told = about(notebook, path.stem)
+    told, begun = About(path.stem, "", ""), monotonic()
     tell(f"{place} {path.stem}: ")
     try:
+        notebook = read(path)
+        told = about(notebook, path.stem)
         executed = execute(notebook)
-    except CellFailed as error:
+    except (CellFailed, ValueError) as error:
         tell(f"did not run: {error}\n")
         return Lesson(path.stem, told, None, str(error))
     lesson = Lesson(path.stem, told, executed, "")

@@ -313,6 +313,15 @@ def test_what_cannot_be_made_is_told(
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("name", ["index", "Index"])
+def test_a_notebook_with_the_name_of_the_index_is_refused_before_anything_runs(name: str, tmp_path: Path) -> None:
+    write(tmp_path, name, ("one", "1"))
+    result = course("--html", tmp_path / "course", "--from", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("qlab: a notebook named 'index' has no page")
+    assert not (tmp_path / "course").exists()
+
+
 def test_where_no_notebook_runs_the_earlier_pages_stay(made: Made, tmp_path: Path) -> None:
     write(tmp_path, "01_boom", ("boom", "import os\nos._exit(3)"))
     before = {path.name: path.stat().st_mtime_ns for path in made.folder.iterdir()}

@@ -58,9 +58,11 @@ def build(notebooks: Sequence[Path], folder: Path, *, tell: Callable[[str], obje
         The notebooks, also those that did not run, which have no page.
 
     Raises:
-        ValueError: The folder holds something else.
+        ValueError: The folder holds something else, or a notebook has the index's name.
         QlabError: None of them ran.
     """
+    if any(f"{path.stem.lower()}.html" == whole_folder.INDEX for path in notebooks):
+        raise ValueError("a notebook named 'index' has no page, for that of the course has its name: rename it")
     with whole_folder.making(folder, FORM) as made:
         lessons = [_execute(path, f"{place}/{len(notebooks)}", tell) for place, path in enumerate(notebooks, 1)]
         if not any(lesson.executed for lesson in lessons):

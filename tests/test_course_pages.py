@@ -322,6 +322,13 @@ def test_a_notebook_with_the_name_of_the_index_is_refused_before_anything_runs(n
     assert not (tmp_path / "course").exists()
 
 
+def test_a_notebook_that_silences_its_kernel_is_told_as_one_that_did_not_run(tmp_path: Path) -> None:
+    write(tmp_path, "01_mute", ("mute", "get_ipython().display_pub.publish = lambda *some, **more: None"))
+    result = course("--html", tmp_path / "course", "--from", tmp_path)
+    assert result.exit_code == 1
+    assert "1/1 01_mute: did not run: nothing that it displays arrives any more" in result.stderr
+
+
 def test_where_no_notebook_runs_the_earlier_pages_stay(made: Made, tmp_path: Path) -> None:
     write(tmp_path, "01_boom", ("boom", "import os\nos._exit(3)"))
     before = {path.name: path.stat().st_mtime_ns for path in made.folder.iterdir()}

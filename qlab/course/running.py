@@ -45,16 +45,18 @@ def execute(notebook: Notebook) -> Executed:
         notebook: The notebook, which is left as it is.
 
     Raises:
-        CellFailed: A cell raised, took longer than ten minutes, or ended its kernel.
+        CellFailed: A cell raised, took longer than ten minutes, or ended its kernel or what it displays.
     """
     done = copy.deepcopy(notebook)
     cells, done.cells = done.cells, [_code("begin"), *done.cells, _code("end")]
     # The name is short because the path of a socket may not be long.
     with TemporaryDirectory(prefix="q", ignore_cleanup_errors=True) as private:
         asyncio.run(_run(done, Path(private)))
-    panels = next(output.data[PANEL] for output in done.cells[-1].outputs if PANEL in output.get("data", {}))
+    told = [output.data[PANEL] for output in done.cells[-1].outputs if PANEL in output.get("data", {})]
+    if not told:
+        raise CellFailed("nothing that it displays arrives any more after its last cell")
     done.cells = cells
-    return Executed(done, panels)
+    return Executed(done, told[0])
 
 
 async def _run(notebook: Notebook, private: Path) -> None:

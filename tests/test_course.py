@@ -125,6 +125,16 @@ def test_the_command_makes_exercises_anew_and_solves_them(tmp_path: Path) -> Non
     assert all("# your answer" not in file.read_text(encoding="utf-8") for file in (tmp_path / "solved").iterdir())
 
 
+def test_what_a_learner_has_written_is_not_solved_away(tmp_path: Path) -> None:
+    mine = tmp_path / "01_dispatch_and_step.ipynb"
+    mine.write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(main, ["course", "--solved", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "01_dispatch_and_step.ipynb: was there, and stays\n" in done.output
+    assert f"02_dispatch_for_later.ipynb: solved in {tmp_path}\n" in done.output
+    assert mine.read_text(encoding="utf-8") == "mine"
+
+
 def test_exercises_are_made_where_cells_have_no_names_yet(tmp_path: Path) -> None:
     older = notebook()
     for cell in older.cells:

@@ -1,5 +1,6 @@
 """`qlab course`: the notebooks as pages to read, and their exercises made anew from the solutions."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,7 @@ from qlab.escape import printable
 @click.option(
     "--solved",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the notebooks with their exercises solved into this folder.",
+    help="Write the notebooks with their exercises solved into this folder; a file that is there stays.",
 )
 @click.pass_context
 def course(
@@ -137,5 +138,7 @@ def _solve(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in handout.notebooks():
-        exercises.write(exercises.solved(exercises.read(path)), folder / path.name)
-        print_lines([f"{path.name}: solved in {folder}"])
+        kept = os.path.lexists(folder / path.name)
+        if not kept:
+            exercises.write(exercises.solved(exercises.read(path)), folder / path.name)
+        print_lines([f"{path.name}: {'was there, and stays' if kept else f'solved in {folder}'}"])

@@ -32,10 +32,13 @@ def check(folder: str | Path, form: Form) -> None:
     """Refuse a folder that must not be replaced.
 
     Raises:
-        ValueError: It is a file, cannot be made, or holds something that is not of this form.
+        ValueError: It is a file, cannot be made or moved, or holds something that is not of this form.
     """
-    target = Path(folder).absolute()
+    target = _place(folder)
     if target.is_dir():
+        if os.path.ismount(target) or Path.cwd().is_relative_to(target):
+            why = "is mounted" if os.path.ismount(target) else "is where you are"
+            raise ValueError(f"{target} {why}, so it cannot be replaced: name a folder in it, as {target / form.name}")
         index = target / INDEX
         ours = index.is_file() and form.is_made(index)
         strange = [
@@ -49,6 +52,12 @@ def check(folder: str | Path, form: Form) -> None:
     elif target.exists() or target.is_symlink():
         raise ValueError(f"{target} is no folder: name a folder for the {form.name}")
     check_writable(target)
+
+
+def _place(folder: str | Path) -> Path:
+    """Find the folder that is meant, also behind a link."""
+    target = Path(folder).absolute()
+    return target.resolve() if target.is_dir() else target
 
 
 def check_writable(target: Path) -> None:
@@ -73,7 +82,7 @@ def making(folder: str | Path, form: Form) -> Iterator[Path]:
     Raises:
         ValueError: The folder holds something else.
     """
-    target = Path(folder).absolute()
+    target = _place(folder)
     check(target, form)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as private:

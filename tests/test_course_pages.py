@@ -329,6 +329,34 @@ def test_a_notebook_that_silences_its_kernel_is_told_as_one_that_did_not_run(tmp
     assert "1/1 01_mute: did not run: nothing that it displays arrives any more" in result.stderr
 
 
+@pytest.mark.parametrize(("name", "here"), [(".", "."), ("..", "in"), ("../link", ".")])
+def test_the_folder_one_is_in_is_never_pulled_away(
+    name: str, here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    (mine / here).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(mine)
+    monkeypatch.chdir(mine / here)
+    result = course("--html", name)
+    assert result.exit_code == 1
+    assert f"{mine} is where you are, so it cannot be replaced: name a folder in it, as " in result.stderr
+
+
+def test_a_link_to_a_folder_stays_and_the_folder_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "served")
+    with whole_folder.making(tmp_path / "link", FORM) as made:
+        (made / "index.html").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "served" / "index.html").read_text() == "new"
+
+
+@pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="needs a folder that is mounted")
+def test_a_folder_that_is_mounted_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ValueError, match="/dev/shm is mounted"):
+        whole_folder.check("/dev/shm", FORM)
+
+
 def test_where_no_notebook_runs_the_earlier_pages_stay(made: Made, tmp_path: Path) -> None:
     write(tmp_path, "01_boom", ("boom", "import os\nos._exit(3)"))
     before = {path.name: path.stat().st_mtime_ns for path in made.folder.iterdir()}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import ONE_OF_EACH, QUEUE, new, only, push, take
 
-from qlab.contract import PROMISES, Hands, Judged, judge, promise
+from qlab.contract import PROMISES, Hands, Judged, Promise, judge, promise
 from qlab.driver import Counts, Driver
 from qlab.drivers.memory import MemoryDriver
 from qlab.flaws import FLAWS
@@ -22,9 +22,15 @@ QUICK = [each for each in PROMISES if not each.name.startswith("no order of")]
 
 
 @only(*ONE_OF_EACH)
-def test_every_driver_keeps_each_promise_and_its_queues_are_empty_afterwards(driver: Driver) -> None:
-    assert judge(driver, promises=QUICK).broken == []
-    assert driver.counts(QUEUE, now=0.0) == Counts()
+def test_a_driver_is_held_against_all_in_turn_and_its_queues_are_empty_afterwards(driver: Driver) -> None:
+    queues: list[str] = []
+
+    def noted(each: Promise) -> Promise:
+        return each._replace(program=lambda on: (queues.extend((on.queue, on.other)), each.program(on))[1])
+
+    assert judge(driver, promises=[noted(each) for each in QUICK]).broken == []
+    assert len(set(queues)) == 2 * len(QUICK)
+    assert {driver.counts(queue, now=0.0) for queue in queues} == {Counts()}
 
 
 def test_what_others_have_in_a_store_is_left_alone(tmp_path: Path) -> None:

@@ -1,19 +1,21 @@
 """What is promised of failed jobs."""
 
-from qlab.contract.promised import Hands, Promise, Steps, promise
+import math
+
+from qlab.contract.promised import Hands, Promise, Steps, new, promise
 from qlab.driver import Counts
 
 
 def fail_moves_a_job_with_its_error(on: Hands) -> Steps:
     """It is in one place at each moment, and once."""
-    (job,) = on.push("a", now=1.0)
+    (job,) = on.driver.push(on.queue, [new("a", at=1.0, body="[1]")], now=1.0)
     held = on.take(now=2.0)
     said = on.driver.fail(held, now=4.5, attempts=7, error="ValueError: boom", traceback="Traceback …")
     yield "what fail says", said, True
     rows = [tuple(row)[1:] for row in on.failed()]
-    told = (job.uid, on.queue, "a", "null", 7, "ValueError: boom", "Traceback …", 1.0, 4.5)
+    told = (job.uid, on.queue, "a", "[1]", 7, "ValueError: boom", "Traceback …", 1.0, 4.5)
     yield "the failed job, but for its id", rows, [told]
-    yield "what is there", on.counts(now=1e6), Counts(failed=1)
+    yield "what is there", on.all(now=1e6), (Counts(failed=1), [], on.failed(), None)
 
 
 def failed_jobs_are_listed_by_id_and_page_by_page(on: Hands) -> Steps:
@@ -25,8 +27,14 @@ def failed_jobs_are_listed_by_id_and_page_by_page(on: Hands) -> Steps:
     ids = [row.id or 0 for row in rows]
     yield "their ids", ids, sorted(set(ids))
     yield "their names, in the order in which they failed", [row.name for row in rows], ["a", "b", "c", "d"]
-    yield "the page after the first, of two", on.driver.failed(on.queue, after=ids[0], limit=2), rows[1:3]
-    yield "those that failed by 2 s", on.driver.failed_ids(on.queue, before=2.0), ids[:3]
+    yield "the first page, of two", on.driver.failed(on.queue, limit=2), rows[:2]
+    yield "the page after the first row, of two", on.driver.failed(on.queue, after=ids[0], limit=2), rows[1:3]
+    yield "the page after the third row, of two", on.driver.failed(on.queue, after=ids[2], limit=2), rows[3:]
+    yield "what comes after the last", on.driver.failed(on.queue, after=ids[3]), []
+    yield "a page of none", on.driver.failed(on.queue, limit=0), []
+    yield "the ids of all", on.driver.failed_ids(on.queue), ids
+    for before, count in ((-1.0, 0), (1.999999, 2), (2.0, 3), (math.inf, 4)):
+        yield f"those that failed by {before} s", on.driver.failed_ids(on.queue, before=before), ids[:count]
 
 
 def a_retried_job_begins_anew_and_keeps_its_uid(on: Hands) -> Steps:
@@ -43,16 +51,18 @@ def a_retried_job_begins_anew_and_keeps_its_uid(on: Hands) -> Steps:
 def retry_takes_the_ids_in_their_order(on: Hands) -> Steps:
     """And says which of them were there."""
     ids = [on.failed_one(name).id or 0 for name in "abc"]
-    moved = on.driver.retry(on.queue, [ids[2], ids[0]], now=1.0)
-    yield "the ids", [id for id, _ in moved], [ids[2], ids[0]]
+    moved = on.driver.retry(on.queue, [ids[2], max(ids) + 999, ids[0], -1], now=1.0)
+    yield "the ids and names", [(id, job.name) for id, job in moved], [(ids[2], "c"), (ids[0], "a")]
+    yield "what is left", [row.name for row in on.failed()], ["b"]
     yield "in which order they go", on.names(now=1.0), ["c", "a"]
 
 
 def forget_deletes_failed_jobs(on: Hands) -> Steps:
     """And says which of the ids were there."""
     ids = [on.failed_one(name).id or 0 for name in "abc"]
-    yield "what is forgotten", on.driver.forget(on.queue, [ids[2], -1, ids[0], ids[0]]), [ids[2], ids[0]]
+    yield "what is forgotten", on.driver.forget(on.queue, [ids[2], max(ids) + 999, ids[0], ids[0]]), [ids[2], ids[0]]
     yield "what is left", on.driver.failed_ids(on.queue), [ids[1]]
+    yield "what is retried of them", on.driver.retry(on.queue, [ids[0]], now=1.0), []
 
 
 FAILING: tuple[Promise, ...] = tuple(

@@ -5,10 +5,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from qlab.contract.promised import Hands, Promise, Steps, promise, raised
+from qlab.contract.promised import Hands, Promise, Steps, new, promise, raised
 from qlab.driver import Counts
 from qlab.escape import error_text
 from qlab.explorer import hunt
+from qlab.job import Reservation
 
 
 def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
@@ -16,6 +17,7 @@ def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
     jobs, together = 400, threading.Barrier(4)
     on.push(*map(str, range(jobs)))
     seen: list[int] = []
+    settled: list[bool] = []
     errors: list[str] = []
 
     def work() -> None:
@@ -24,7 +26,7 @@ def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
             for _ in range(jobs + 1):
                 for held in on.driver.reserve(on.queue, now=0.0, retry_after=90.0):
                     seen.append(held.job.id)
-                    on.driver.complete(held, now=0.0)
+                    settled.append(on.driver.complete(held, now=0.0))
         except Exception as error:  # noqa: BLE001 - told by the promise, in its own thread
             errors.append(error_text(error))
 
@@ -36,6 +38,7 @@ def one_job_is_never_given_to_two_threads(on: Hands) -> Steps:
             each.join(60.0)
     yield "what calls of four threads raise", errors, []
     yield "how many jobs they reserve, and how many different ones", (len(seen), len(set(seen))), (jobs, jobs)
+    yield "how many they complete", sum(settled), jobs
     yield "what is there", on.counts(now=0.0), Counts()
 
 
@@ -68,15 +71,33 @@ def a_closed_driver_raises_and_may_be_closed_again(on: Hands) -> Steps:
     on.driver.close()
     on.driver.close()
     on.open = False
-    uses: dict[str, Callable[[], object]] = {
-        "push": lambda: on.push("b"),
-        "reserve": lambda: on.driver.reserve(on.queue, now=0.0, retry_after=90.0),
-        "complete": lambda: on.driver.complete(held, now=0.0),
-        "counts": lambda: on.counts(now=0.0),
-        "failed": on.failed,
-    }
-    for verb, use in uses.items():
+    for verb, use in _uses(on, held).items():
         yield f"what {verb} raises after close", raised(use), "QueueClosed"
+
+
+def _uses(on: Hands, held: Reservation) -> dict[str, Callable[[], object]]:
+    """Every verb of the contract."""
+    driver, queue = on.driver, on.queue
+    return {
+        "push": lambda: on.push("b"),
+        "push of what was sent before": lambda: driver.push(queue, [new()], now=0.0, resent=True),
+        "reserve": lambda: driver.reserve(queue, now=0.0, retry_after=90.0),
+        "complete": lambda: driver.complete(held, now=0.0),
+        "complete_and_reserve": lambda: driver.complete_and_reserve(held, now=0.0, retry_after=90.0),
+        "release": lambda: driver.release(held, now=0.0),
+        "extend": lambda: driver.extend(held, now=0.0, seconds=1.0),
+        "fail": lambda: on.fail(held),
+        "recover": lambda: driver.recover(queue, now=0.0),
+        "clear": lambda: driver.clear(queue, now=0.0),
+        "failed": on.failed,
+        "failed_ids": lambda: driver.failed_ids(queue),
+        "retry": lambda: driver.retry(queue, [1], now=0.0),
+        "forget": lambda: driver.forget(queue, [1]),
+        "counts": lambda: on.counts(now=0.0),
+        "jobs": lambda: driver.jobs(queue, now=0.0),
+        "next_due": lambda: driver.next_due(queue, now=0.0),
+        "check": lambda: driver.check(queue, now=0.0),
+    }
 
 
 SERVING: tuple[Promise, ...] = tuple(

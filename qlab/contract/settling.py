@@ -14,6 +14,7 @@ def complete_deletes_a_job_once(on: Hands) -> Steps:
     yield "what complete says", on.driver.complete(held, now=1.0), True
     yield "what it says again", on.driver.complete(held, now=2.0), False
     yield "what is there", on.counts(now=2.0), Counts(ready=1)
+    yield "what jobs lists", [job.name for job in on.driver.jobs(on.queue, now=2.0)], ["b"]
 
 
 def completing_may_take_the_next_job(on: Hands) -> Steps:
@@ -29,19 +30,25 @@ def completing_may_take_the_next_job(on: Hands) -> Steps:
 
 def a_released_job_waits_for_its_delay(on: Hands) -> Steps:
     """It keeps its attempts."""
-    on.push("a")
+    (job,) = on.push("a")
     yield "what release says", on.driver.release(on.take(), now=5.0, delay=10.0), True
-    yield "what is there", on.counts(now=14.999999), Counts(delayed=1)
+    stands = job._replace(attempts=1, available_at=15.0)
+    yield "what jobs lists", on.driver.jobs(on.queue, now=5.0), [stands]
+    yield "what is there before", on.counts(now=14.999999), Counts(delayed=1)
+    yield "what is there at 15 s", on.counts(now=15.0), Counts(ready=1)
     yield "its attempts, when it is reserved again", on.take(now=15.0).job.attempts, 2
 
 
 def extend_moves_the_deadline(on: Hands) -> Steps:
     """From now on, earlier or later, also of a reservation that has run out."""
     on.push("a")
-    held = on.take(retry_after=10.0)
+    held = on.take(retry_after=90.0)
+    yield "what extend says, to an earlier one", on.driver.extend(held, now=3.0, seconds=5.0), True
+    yield "what is reserved before the earlier one", on.names(now=7.999999), []
+    yield "what is ready at the earlier one", on.counts(now=8.0), Counts(ready=1)
     yield "what extend says, of one that has run out", on.driver.extend(held, now=20.0, seconds=10.0), True
     yield "what is reserved before the new deadline", on.names(now=29.999999), []
-    yield "what is reserved at the new deadline", on.names(now=30.0), ["a"]
+    yield "whether it has run out at the new deadline", on.take(now=30.0).ran_out, True
 
 
 def running_out_ends_nothing_by_itself(on: Hands) -> Steps:

@@ -1,6 +1,7 @@
 """What is promised of jobs that are stored, read and cleared."""
 
 import math
+from functools import partial
 
 from qlab.contract.promised import Hands, Promise, Steps, new, promise, raised
 from qlab.driver import Counts
@@ -14,9 +15,12 @@ def a_queue_that_was_never_used_is_empty(on: Hands) -> Steps:
     driver, queue = on.driver, on.queue
     yield "what is in a queue that was never used", on.all(now=5.0), (Counts(), [], [], None)
     yield "what is reserved there", driver.reserve(queue, now=5.0, retry_after=90.0), []
-    yield "what is recovered there", driver.recover(queue, now=5.0, force=True), []
+    yield "what is recovered there", driver.recover(queue, now=5.0), []
+    yield "what is recovered there by force", driver.recover(queue, now=5.0, force=True), []
     yield "how many jobs are cleared there", driver.clear(queue, now=5.0), 0
     yield "the ids of failed jobs there", driver.failed_ids(queue), []
+    yield "what is retried there", driver.retry(queue, [1], now=5.0), []
+    yield "what is forgotten there", driver.forget(queue, [1]), []
 
 
 def push_tells_the_jobs_as_they_are_stored(on: Hands) -> Steps:
@@ -46,6 +50,7 @@ def a_moment_in_the_past_counts_as_now(on: Hands) -> Steps:
     """Else who dispatches with an old moment would overtake all who wait."""
     (job,) = on.push("a", now=10.0, at=4.0)
     yield "from when a job for 4 s may be reserved that is pushed at 10 s", job.available_at, 10.0
+    yield "since when it was claimable", on.take(now=10.0).claimable_since, 10.0
 
 
 def moments_are_whole_microseconds(on: Hands) -> Steps:
@@ -53,38 +58,47 @@ def moments_are_whole_microseconds(on: Hands) -> Steps:
     (job,) = on.push("a", at=0.1 + 0.2)
     yield "0.1 + 0.2 seconds", job.available_at, 0.3
     yield "what is reserved half a microsecond too early", on.names(now=0.2999994), []
-    yield "what is reserved at 0.3 s, give or take less than that", on.names(now=0.2999996), ["a"]
+    yield "when it is reserved at 0.3 s, give or take less than that", on.take(now=0.2999996).job.reserved_at, 0.3
 
 
 def push_stores_all_or_none(on: Hands) -> Steps:
     """Of several jobs of which one is refused, none is there."""
-    jobs = [new("a"), new("b", at=math.nan)]
-    said = raised(lambda: on.driver.push(on.queue, jobs, now=0.0))
-    yield "what a push with a moment that is none raises", said, "ValueError"
-    yield "what is there afterwards", on.counts(now=0.0), Counts()
+    for moment in (math.nan, -math.inf, 1e300):
+        jobs = [new("a"), new("b", at=moment)]
+        said = raised(partial(on.driver.push, on.queue, jobs, now=0.0))
+        yield f"what a push for the moment {moment} raises", said, "ValueError"
+        yield "what is there afterwards", on.all(now=0.0), (Counts(), [], [], None)
 
 
 def a_push_that_is_repeated_changes_nothing(on: Hands) -> Steps:
-    """The uid tells it: whoever had no reply sends the same again."""
-    first = new("a")
-    jobs = on.driver.push(on.queue, [first], now=0.0)
-    yield "what the second push gives", on.driver.push(on.queue, [first], now=2.0), jobs
-    yield "how many jobs wait", on.counts(now=2.0), Counts(ready=1)
-    held = on.take(now=2.0)
-    yield "what a third gives, of a job in hand", on.driver.push(on.queue, [first], now=3.0), [held.job]
-    yield "whether the job is still in its worker's hands", on.driver.complete(held, now=4.0), True
+    """The uid tells it: whoever had no reply sends the same again, and the job stays as it is."""
+    first = new("a", at=5.0)
+    jobs, other = on.driver.push(on.queue, [first], now=0.0), first._replace(available_at=1.0, body="[]")
+    before = on.all(now=2.0)
+    for resent in (False, True):
+        yield "what it gives", on.driver.push(on.queue, [other], now=2.0, resent=resent), jobs
+        yield "what is there", on.all(now=2.0), before
+    held = on.take(now=5.0)
+    before = on.all(now=6.0)
+    for resent in (False, True):
+        yield "what it gives, of a job in hand", on.driver.push(on.queue, [other], now=6.0, resent=resent), [held.job]
+        yield "what is there, with the job in hand", on.all(now=6.0), before
+    yield "whether the job is still in its worker's hands", on.driver.complete(held, now=7.0), True
 
 
 def a_push_that_is_sent_again_finds_the_failed_job(on: Hands) -> Steps:
     """A job that has failed by then is not run once more; without `resent` it is a new one."""
-    first = new("a")
+    first, other = new("a"), new("b")
     on.driver.push(on.queue, [first], now=0.0)
     on.fail(on.take())
-    again = on.driver.push(on.queue, [first], now=2.0, resent=True)
-    yield "the id that it is given", [job.id for job in again], [0]
-    yield "what is there", on.counts(now=2.0), Counts(failed=1)
-    on.driver.push(on.queue, [first], now=2.0)
-    yield "what is there after a push that was not sent before", on.counts(now=2.0), Counts(ready=1, failed=1)
+    again = on.driver.push(on.queue, [first, other], now=2.0, resent=True)
+    told = [(job.uid, job.id == 0, job.name) for job in again]
+    yield "whether it has no id, beside another", told, [(first.uid, True, "a"), (other.uid, False, "b")]
+    yield "what waits", [job.name for job in on.driver.jobs(on.queue, now=2.0)], ["b"]
+    yield "what is there", on.counts(now=2.0), Counts(ready=1, failed=1)
+    anew = on.driver.push(on.queue, [first], now=2.0)
+    yield "whether it has no id when it was not sent before", [job.id == 0 for job in anew], [False]
+    yield "what is there then", on.counts(now=2.0), Counts(ready=2, failed=1)
 
 
 def an_id_is_never_given_twice(on: Hands) -> Steps:
@@ -94,7 +108,10 @@ def an_id_is_never_given_twice(on: Hands) -> Steps:
     ids += [job.id for job in on.push("c")]
     on.driver.clear(on.queue, now=0.0)
     ids += [job.id for job in on.push("d")]
-    yield "how many ids four jobs have had", len(set(ids)), 4
+    yield "the ids of four jobs, one after another", ids, sorted(ids)
+    on.fail(on.take())
+    ids += [job.id for _, job in on.driver.retry(on.queue, on.driver.failed_ids(on.queue), now=0.0)]
+    yield "how many ids they have had, of which one was retried", len(set(ids)), 5
 
 
 def counts_jobs_and_next_due_agree(on: Hands) -> Steps:
@@ -113,13 +130,18 @@ def counts_jobs_and_next_due_agree(on: Hands) -> Steps:
 
 
 def clear_deletes_what_waits_and_what_is_reserved(on: Hands) -> Steps:
-    """Failed jobs stay, and who held a job is told so."""
-    on.failed_one()
+    """Failed jobs and other queues stay, and who held a job is told so."""
+    row = on.failed_one()
     on.push("b", "c")
+    on.push("d", at=50.0)
+    on.push("theirs", queue=on.other)
     held = on.take()
-    yield "how many jobs are cleared", on.driver.clear(on.queue, now=1.0), 2
-    yield "what is left", on.counts(now=1.0), Counts(failed=1)
-    yield "whether the job in hand can be completed", on.driver.complete(held, now=2.0), False
+    yield "how many jobs are cleared", on.driver.clear(on.queue, now=1.0), 3
+    yield "what is left", on.all(now=1.0), (Counts(failed=1), [], [row], None)
+    yield "whether the job in hand can be completed", on.driver.complete(held, now=1.0), False
+    yield "what is in the other queue", on.counts(now=1.0, queue=on.other), Counts(ready=1)
+    yield "what is reserved here later", on.names(now=1000.0), []
+    yield "how many jobs are cleared again", on.driver.clear(on.queue, now=1000.0), 0
 
 
 def queues_of_one_store_do_not_meet(on: Hands) -> Steps:
@@ -128,6 +150,8 @@ def queues_of_one_store_do_not_meet(on: Hands) -> Steps:
     on.take(queue=on.other, retry_after=1.0)
     on.driver.fail(on.take(queue=on.other), now=0.0, attempts=1, error="boom")
     before = on.all(now=5.0, queue=on.other)
+    yield "what is here", on.all(now=5.0), (Counts(), [], [], None)
+    yield "the ids of failed jobs here", on.driver.failed_ids(on.queue), []
     yield "what is reserved here", on.names(now=5.0), []
     yield "what is recovered here", on.driver.recover(on.queue, now=5.0, force=True), []
     theirs = [row.id or 0 for row in on.failed(on.other)]

@@ -1,5 +1,7 @@
 """What is promised of the order in which jobs are reserved, and of reservations."""
 
+import math
+
 from qlab.contract.promised import Hands, Promise, Steps, promise
 from qlab.driver import Counts
 from qlab.job import Reservation
@@ -18,7 +20,7 @@ def a_job_is_due_at_its_moment_and_not_before(on: Hands) -> Steps:
     """Every bound is inclusive."""
     on.push("a", at=10.0)
     yield "what is reserved a microsecond before", on.names(now=9.999999), []
-    yield "what is reserved at 10 s", on.names(now=10.0), ["a"]
+    yield "since when what is reserved at 10 s was claimable", on.take(now=10.0).claimable_since, 10.0
 
 
 def a_job_in_hand_is_given_to_nobody_until_it_runs_out(on: Hands) -> Steps:
@@ -35,9 +37,12 @@ def a_reservation_may_be_for_ever(on: Hands) -> Steps:
     """With `retry_after=None` it never runs out."""
     on.push("a")
     held = on.take(retry_after=None)
-    yield "what is reserved after a million seconds", on.names(now=1e6), []
-    yield "what is recovered then", on.driver.recover(on.queue, now=1e6), []
-    yield "whether its worker can complete it then", on.driver.complete(held, now=1e6), True
+    yield "when it runs out", held.reserved_until, math.inf
+    for now in (1e6, 9e9):
+        yield f"what is there after {now:g} s", on.all(now=now), (Counts(reserved=1), [held.job], [], None)
+        yield "what is reserved then", on.names(now=now), []
+        yield "what is recovered then", on.driver.recover(on.queue, now=now), []
+    yield "whether its worker can complete it then", on.driver.complete(held, now=9e9), True
 
 
 def reserve_takes_up_to_its_limit(on: Hands) -> Steps:
@@ -47,13 +52,18 @@ def reserve_takes_up_to_its_limit(on: Hands) -> Steps:
     yield "two of three jobs", [held.job.name for held in batch], ["a", "b"]
     yield "how many tokens they have", len({held.token for held in batch}), 2
     yield "what comes next", on.names(now=0.0, limit=2), ["c"]
+    yield "what comes last", on.names(now=0.0, limit=2), []
 
 
 def no_two_reservations_have_one_token(on: Hands) -> Steps:
     """Also not those of one job."""
-    on.push("a", "b")
-    tokens = {on.take(now=float(now), retry_after=1.0).token for now in range(20)}
-    yield "how many tokens twenty reservations have", len(tokens), 20
+    on.push(*"abcde")
+    tokens = [
+        held.token
+        for now in range(60)
+        for held in on.driver.reserve(on.queue, now=float(now), retry_after=1.0, limit=5)
+    ]
+    yield "how many reservations five jobs have had, and how many tokens", (len(tokens), len(set(tokens))), (300, 300)
 
 
 def the_job_that_has_been_claimable_longest_goes_first(on: Hands) -> Steps:
@@ -62,10 +72,10 @@ def the_job_that_has_been_claimable_longest_goes_first(on: Hands) -> Steps:
     on.push("a", at=2.0)
     on.push("b", at=3.0)
     yield "three delayed jobs", on.names(now=9.0), ["a", "b", "c"]
-    if on.driver.order == "available_at":
-        on.push("fell due", now=10.0, at=15.0)
-        on.push("fresh", now=16.0)
-        yield "one that fell due before another was dispatched", on.names(now=16.0), ["fell due", "fresh"]
+    on.push("fell due", now=10.0, at=15.0)
+    on.push("fresh", now=16.0)
+    wanted = ["fell due", "fresh"] if on.driver.order == "available_at" else ["fresh", "fell due"]
+    yield "one that fell due before another was dispatched, and nobody polled", on.names(now=16.0), wanted
 
 
 def jobs_of_one_moment_go_in_the_order_of_dispatch(on: Hands) -> Steps:
@@ -94,14 +104,18 @@ def recovered_jobs_go_behind_those_that_wait(on: Hands) -> Steps:
 
 def recover_takes_what_has_run_out_and_by_force_everything(on: Hands) -> Steps:
     """Who held it is superseded; the attempt stays counted."""
-    on.push("a", "b")
-    gone, alive = on.take(retry_after=10.0), on.take(retry_after=90.0)
-    told = [(job.name, job.attempts, job.reserved_at) for job in on.driver.recover(on.queue, now=10.0)]
-    yield "what is recovered", told, [("a", 1, None)]
+    on.push("a", "b", "waiting", "delayed", now=0.0)
+    gone, alive = on.take(retry_after=10.0), on.take(retry_after=10.000001)
+    yield "what is recovered a microsecond before", on.driver.recover(on.queue, now=9.999999), []
+    stands = gone.job._replace(available_at=10.0, reserved_at=None)
+    yield "what is recovered", on.driver.recover(on.queue, now=10.0), [stands]
     yield "whether its worker can complete it", on.driver.complete(gone, now=10.0), False
-    on.driver.recover(on.queue, now=10.0, force=True)
-    yield "whether the other can, after recover by force", on.driver.complete(alive, now=10.0), False
-    yield "what is there", on.counts(now=10.0), Counts(ready=2)
+    yield "what is recovered then", on.driver.recover(on.queue, now=10.0), []
+    yield "whether the other still has its job", on.driver.extend(alive, now=10.0, seconds=90.0), True
+    told = [job.name for job in on.driver.recover(on.queue, now=10.0, force=True)]
+    yield "what is recovered by force", told, ["b"]
+    yield "whether its worker can complete it", on.driver.complete(alive, now=10.0), False
+    yield "what is there", on.counts(now=10.0), Counts(ready=4)
 
 
 TAKING: tuple[Promise, ...] = tuple(

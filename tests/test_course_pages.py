@@ -322,6 +322,22 @@ def test_a_notebook_with_the_name_of_the_index_is_refused_before_anything_runs(n
     assert not (tmp_path / "course").exists()
 
 
+def test_what_a_cell_prints_is_one_text_of_a_size_that_can_be_read(tmp_path: Path) -> None:
+    prints = (
+        "import sys\n"
+        "print('beg', end='in\\n')\nsys.stdout.flush()\nprint('err', file=sys.stderr, flush=True)\ndisplay(1)\n"
+        "print('10 %\\r50 %\\rdone')\nprint('x' * 1_000_000)\nprint('y\\n' * 1_000_000, 'end')"
+    )
+    write(tmp_path, "01_loud", ("loud", prints))
+    assert course("--html", tmp_path / "course", "--from", tmp_path).exit_code == 0
+    text = (tmp_path / "course" / "01_loud.html").read_text(encoding="utf-8")
+    (printed,) = re.findall('<pre class="stdout">(.*?)</pre>', text, re.DOTALL)
+    assert printed.startswith("begin\ndone\nxxx")
+    assert re.search(r"\n… 29000\d\d characters cut …\n", printed)
+    assert printed.endswith("y\n end")
+    assert len(printed) < 101_000
+
+
 def test_a_notebook_that_silences_its_kernel_is_told_as_one_that_did_not_run(tmp_path: Path) -> None:
     write(tmp_path, "01_mute", ("mute", "get_ipython().display_pub.publish = lambda *some, **more: None"))
     result = course("--html", tmp_path / "course", "--from", tmp_path)

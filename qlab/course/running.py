@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -16,10 +17,11 @@ import qlab
 from qlab.course.exercises import Notebook
 from qlab.course.shown import PANEL
 from qlab.errors import QlabError
-from qlab.escape import shortened
+from qlab.escape import shortened, storable
 
 _LIMIT = 600  # seconds of one cell
 _TOLD = 300  # characters of an error
+_PRINTED = 100_000  # characters of what a cell prints
 
 
 class CellFailed(QlabError):
@@ -56,12 +58,15 @@ def execute(notebook: Notebook) -> Executed:
     if not told:
         raise CellFailed("nothing that it displays arrives any more after its last cell")
     done.cells = cells
+    for cell in cells:
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
     return Executed(done, told[0])
 
 
 async def _run(notebook: Notebook, private: Path) -> None:
     """Run all cells in a kernel, which ends in good order, or at once where a person at the keyboard says so."""
-    options: dict[str, Any] = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
+    options: dict[str, Any] = {"extra_arguments": ["--log-level=ERROR"]}
     client = NotebookClient(notebook, timeout=_LIMIT, kernel_name="python3", **options)
     manager = client.create_kernel_manager()
     manager.connection_file = str(private / "kernel.json")
@@ -111,6 +116,22 @@ async def _cell(client: NotebookClient, cell: Any, index: int) -> None:
         if task is not None and task.cancelling():  # which nbclient takes for a death
             raise asyncio.CancelledError from error
         raise CellFailed(f"its kernel died in {_named(cell, index)}") from error
+
+
+def _joined(outputs: Sequence[Any]) -> list[Any]:
+    """Make one output of all that a cell prints; nbclient, which can, takes minutes for a line of a megabyte."""
+    printed: dict[str, list[str]] = {}
+    kept = []
+    for output in outputs:
+        if output.output_type != "stream" or output.name not in printed:
+            kept.append(output)
+        if output.output_type == "stream":
+            printed.setdefault(output.name, []).append(output.text)
+    for output in kept:
+        if output.output_type == "stream":
+            lines = storable("".join(printed[output.name]), _PRINTED).split("\n")
+            output.text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return kept
 
 
 def _named(cell: Any, index: int) -> str:

@@ -33,6 +33,28 @@ def first_interrupt(hear: Callable[[], object]) -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
 
 
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Let a SIGTERM be heard as a Ctrl-C, so that nothing is left behind; also where Ctrl-C itself is ignored.
+
+    Nothing changes where it cannot, in a thread other than the main one, or where the application handles SIGTERM.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        usual = signal.getsignal(signal.SIGINT)
+        (usual if callable(usual) else signal.default_int_handler)(number, frame)
+
+    signal.signal(signal.SIGTERM, hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def let_through(error: BaseException) -> None:
     """Raise a caught error again where it is the interrupt of a person at the keyboard.
 

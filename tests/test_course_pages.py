@@ -385,7 +385,18 @@ def test_where_no_notebook_runs_the_earlier_pages_stay(made: Made, tmp_path: Pat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a pipe with a name, and Ctrl-C for another process, are POSIX's")
-def test_ctrl_c_leaves_neither_half_a_page_nor_a_kernel(made: Made, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "ctrl_c"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),
+    ],
+    ids=["ctrl-c", "sigterm", "sigterm in the background of a shell"],
+)
+def test_who_stops_it_leaves_neither_half_a_page_nor_a_kernel(
+    number: int, ctrl_c: Any, made: Made, tmp_path: Path
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     waits = f'import os, threading\nopen({str(pipe)!r}, "w").write(str(os.getpid()))\nthreading.Event().wait()'
@@ -395,12 +406,17 @@ def test_ctrl_c_leaves_neither_half_a_page_nor_a_kernel(made: Made, tmp_path: Pa
 
     def interrupt() -> None:
         kernels.append(int(pipe.read_text()))
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    result = course("--html", made.folder, "--from", tmp_path)
+    usual = signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        result = course("--html", made.folder, "--from", tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, usual)
     thread.join(SOON)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "1/1 01_waits: stopped; nothing was left behind\n"
     with pytest.raises(ProcessLookupError):

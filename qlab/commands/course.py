@@ -9,6 +9,7 @@ import click
 
 from qlab.commands.store import STOPPED, example, print_lines
 from qlab.escape import printable
+from qlab.interrupts import ended_as_interrupted
 
 
 @click.command(epilog=example("qlab course --html qlab-course", "qlab course --exercises notebooks"))
@@ -75,7 +76,8 @@ def course(
         _solve(solved)
     if pages is not None:
         try:
-            failed = _write_pages(pages, source, only)
+            with ended_as_interrupted():
+                failed = _write_pages(pages, source, only)
         except KeyboardInterrupt:
             click.echo("stopped; nothing was left behind", err=True)
             ctx.exit(STOPPED)

@@ -4,6 +4,7 @@ import statistics
 import sys
 from ast import literal_eval
 from contextlib import ExitStack
+from queue import Empty
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,6 +43,8 @@ class Learner:
 
     def __init__(self) -> None:
         self._manager = KernelManager()
+        # This Python's kernel, and not one of that name which somebody has installed for another.
+        self._manager.kernel_spec_manager.kernel_dirs = []
 
     def __enter__(self) -> Self:
         self._manager.start_kernel(extra_arguments=["--log-level=ERROR"])
@@ -59,14 +62,23 @@ class Learner:
 
     def result(self) -> Any:
         """Wait for the cell's end, and give what `result` was then."""
-        while True:
-            reply = self._client.get_shell_msg(timeout=_PATIENCE)
-            if reply["parent_header"].get("msg_id") == self._asked:
-                break
-        content = reply["content"]
+        content = self._reply()
         if content["status"] != "ok":
             raise QlabError(f"a learner's kernel says {content['ename']}: {content['evalue']}")
         return literal_eval(content["user_expressions"]["result"]["data"]["text/plain"])
+
+    def _reply(self) -> Any:
+        until = monotonic() + _PATIENCE
+        while monotonic() < until:
+            try:
+                reply = self._client.get_shell_msg(timeout=1.0)
+            except Empty:
+                if not self._manager.is_alive():
+                    raise QlabError("a learner's kernel has ended: is there memory enough for all?") from None
+            else:
+                if reply["parent_header"].get("msg_id") == self._asked:
+                    return reply["content"]
+        raise QlabError(f"a learner's kernel has said nothing for {_PATIENCE:g} s")
 
 
 def memory(pid: int) -> int:

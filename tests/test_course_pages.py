@@ -238,6 +238,7 @@ def output(**data: Any) -> Any:
     [
         (output(text_html="<b>", image_png="AA==", text_plain="x"), "html"),
         (output(image_png="AA==", text_plain="x"), "picture"),
+        (output(**{"image/svg+xml": "<svg><script>é</script></svg>"}, text_plain="x"), "picture"),
         (output(text_markdown="*x*", text_plain="x"), "html"),
         (output(text_plain="x"), "result"),
         (output(**{PANEL: "panel-1"}), "panel"),

@@ -1,6 +1,7 @@
 """What the cells of an executed notebook are on a page."""
 
 import re
+from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -116,11 +117,14 @@ def _data(data: Mapping[str, Any], metadata: Mapping[str, Any], panels: Mapping[
         return {"kind": "panel", "name": data[PANEL], **panels[data[PANEL]]}
     if "text/html" in data:
         return {"kind": "html", "html": _headed(data["text/html"])}
-    for kind in ("image/png", "image/jpeg"):
+    for kind in ("image/png", "image/jpeg", "image/svg+xml"):
         if kind in data:
             how = metadata.get(kind, {})
             size = {name: how[name] for name in ("width", "height") if name in how}
-            source = f"data:{kind};base64,{data[kind].strip()}"
+            drawn = data[kind].strip()
+            if kind == "image/svg+xml":  # as a picture, in which no script runs
+                drawn = b64encode(drawn.encode()).decode()
+            source = f"data:{kind};base64,{drawn}"
             return {"kind": "picture", "source": source, "about": how.get("alt", "A picture"), "size": size}
     if "text/markdown" in data:
         return {"kind": "html", "html": prose(data["text/markdown"])}

@@ -42,14 +42,28 @@ def copy_notebooks(folder: Path) -> Copies:
     copies = Copies([], [])
     folder.mkdir(parents=True, exist_ok=True)
     for notebook in notebooks():
-        try:
-            with (folder / notebook.name).open("xb") as copy:
-                copy.write(notebook.read_bytes())
-        except FileExistsError:
-            copies.kept.append(notebook.name)
-        else:
-            copies.copied.append(notebook.name)
+        copied = add(folder / notebook.name, notebook.read_bytes())
+        (copies.copied if copied else copies.kept).append(notebook.name)
     return copies
+
+
+def add(path: Path, data: bytes) -> bool:
+    """Write a file where none is, whole or not at all.
+
+    Returns:
+        Whether it was written; one that is there stays.
+    """
+    try:
+        made = path.open("xb")
+    except FileExistsError:
+        return False
+    try:
+        with made:
+            made.write(data)
+    except BaseException:  # half a file would stay for ever
+        path.unlink()
+        raise
+    return True
 
 
 def jupyterlab(folder: Path, *, browser: bool, port: int | None = None, ip: str | None = None) -> list[str]:

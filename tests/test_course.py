@@ -1,5 +1,7 @@
 """The course: its checks, its exercises, its command."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,19 @@ def test_what_a_learner_has_written_is_not_solved_away(tmp_path: Path) -> None:
     assert "01_dispatch_and_step.ipynb: was there, and stays\n" in done.output
     assert f"02_dispatch_for_later.ipynb: solved in {tmp_path}\n" in done.output
     assert mine.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a limit for files is POSIX's")
+@pytest.mark.parametrize("option", ["--copy", "--solved"])
+def test_a_disk_that_is_full_leaves_no_half_a_notebook(option: str, tmp_path: Path) -> None:
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY)); "
+    limited += "from qlab.cli import main; main()"
+    words = [sys.executable, "-B", "-c", limited, "course", option, str(tmp_path / "learner")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "File too large" in done.stderr
+    assert [*(tmp_path / "learner").iterdir()] == []
 
 
 def test_exercises_are_made_where_cells_have_no_names_yet(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`qlab course`: the notebooks as pages to read, and their exercises made anew from the solutions."""
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -140,7 +139,6 @@ def _solve(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in handout.notebooks():
-        kept = os.path.lexists(folder / path.name)
-        if not kept:
-            exercises.write(exercises.solved(exercises.read(path)), folder / path.name)
-        print_lines([f"{path.name}: {'was there, and stays' if kept else f'solved in {folder}'}"])
+        text = exercises.text(exercises.solved(exercises.read(path)))
+        added = handout.add(folder / path.name, text.encode("utf-8"))
+        print_lines([f"{path.name}: {f'solved in {folder}' if added else 'was there, and stays'}"])

@@ -83,10 +83,15 @@ def solved(notebook: Notebook) -> Notebook:
     return notebook
 
 
+def text(notebook: Notebook) -> str:
+    """Write a notebook as its file has it."""
+    return f"{nbformat.writes(notebook)}\n"  # type: ignore[no-untyped-call] # as above
+
+
 def write(notebook: Notebook, path: Path) -> bool:
     """Write a notebook where it is another than the file has. Returns whether it was."""
-    text = nbformat.writes(notebook) + "\n"  # type: ignore[no-untyped-call] # as above
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    new = text(notebook)
+    if path.is_file() and path.read_text(encoding="utf-8") == new:
         return False
-    path.write_text(text, encoding="utf-8")
+    path.write_text(new, encoding="utf-8")
     return True

@@ -70,6 +70,10 @@ def test_whatever_an_answer_raises_is_not_right_yet(answer: Any) -> None:
     assert checked.says.endswith("Hint: subtract")
 
 
+def test_an_answer_that_exits_is_not_right_yet() -> None:
+    assert check((lambda: sys.exit(3), "return it")).says == "Not yet (SystemExit: 3). Hint: return it"
+
+
 @pytest.mark.parametrize(
     "tried",
     [lambda: OPEN > 20, lambda: "b" in OPEN, lambda: failed_share(0.5, OPEN) < 0.02],

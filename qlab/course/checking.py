@@ -66,7 +66,7 @@ def check(*checks: Check) -> Checked:
         passed, hint = each
         try:
             right, why = (value := passed()) is not Ellipsis and bool(value), ""
-        except Exception as error:  # noqa: BLE001 - an answer may be anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - an answer may be anything
             said = error_text(error)
             right, why = False, "" if "ellipsis" in said.lower() else f" ({said})"  # nothing was written yet
         if not right:

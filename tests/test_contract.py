@@ -29,7 +29,8 @@ from qlab.job import Job, JobState, Reservation
 
 # -- what is promised --
 
-BY_NAME = {each.name: each for each in PROMISES}
+ORDERS = "no order of a few workers breaks anything"  # it takes seconds: tests/test_judge.py, on one of each
+BY_NAME = {each.name: each for each in PROMISES if each.name != ORDERS}
 CLOSES = "a closed driver raises and may be closed again"
 
 

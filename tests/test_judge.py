@@ -18,7 +18,13 @@ from qlab.job import NewJob
 from qlab.testing import assert_contract
 
 BY_NAME = {each.name: each for each in PROMISES}
-QUICK = [each for each in PROMISES if not each.name.startswith("no order of")]
+ORDERS = "no order of a few workers breaks anything"
+QUICK = [each for each in PROMISES if each.name != ORDERS]
+
+
+@only(*ONE_OF_EACH)
+def test_no_order_of_a_few_workers_breaks_anything_on_a_driver(driver: Driver) -> None:
+    assert judge(driver, promises=[BY_NAME[ORDERS]]).broken == []
 
 
 @only(*ONE_OF_EACH)

@@ -285,7 +285,7 @@ FORMS_ONLY = {
         case(group="retry_queue", metric="attempts", params={
             "lam": 1, "mu": 1, "c": 4, "p": 0.5, "tries": 2, "backoff": [1]}), 1.5),
     "failing attempts": (case(group="metastable", metric="load_factor", params={"f": 0.5, "attempts": 2}), 1.5),
-    "a budget": (case(group="metastable", metric="load_factor", params={"f": 0.5, "A": 4, "budget": 0.1}), 1.05),
+    "a budget": (case(group="metastable", metric="load_factor", params={"f": 0.5, "A": 4, "budget": 0.1}), 1 / 0.95),
     "a budget's threshold": (
         case(group="metastable", metric="lambda_threshold", params={"budget": 0.25, "mu": 2.0}), 1.6),
     "lost by a backup": (

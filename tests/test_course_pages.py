@@ -18,7 +18,7 @@ from pages import Page
 
 from qlab import whole_folder
 from qlab.cli import main
-from qlab.course import cells
+from qlab.course import cells, running
 from qlab.course.exercises import read
 from qlab.course.pages import FORM
 from qlab.course.shown import PANEL
@@ -337,6 +337,16 @@ def test_what_a_cell_prints_is_one_text_of_a_size_that_can_be_read(tmp_path: Pat
     assert re.search(r"\n… 29000\d\d characters cut …\n", printed)
     assert printed.endswith("y\n end")
     assert len(printed) < 101_000
+
+
+def test_a_kernel_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ipykernel_launcher.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    monkeypatch.setattr(running, "_environment", lambda _: os.environ | {"PYTHONPATH": str(tmp_path)})
+    write(tmp_path, "01_x", ("x", "1"))
+    result = course("--html", tmp_path / "course", "--from", tmp_path)
+    assert result.exit_code == 1
+    assert "1/1 01_x: did not run: its kernel did not start: Kernel died" in result.stderr
+    assert result.stderr.endswith("qlab: no page was made, because no notebook ran\n")
 
 
 def test_a_notebook_that_silences_its_kernel_is_told_as_one_that_did_not_run(tmp_path: Path) -> None:

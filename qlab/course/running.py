@@ -47,7 +47,8 @@ def execute(notebook: Notebook) -> Executed:
         notebook: The notebook, which is left as it is.
 
     Raises:
-        CellFailed: A cell raised, took longer than ten minutes, or ended its kernel or what it displays.
+        CellFailed: A cell raised, took longer than ten minutes, or ended its kernel or what it displays;
+            or its kernel did not start.
     """
     done = copy.deepcopy(notebook)
     cells, done.cells = done.cells, [_code("begin"), *done.cells, _code("end")]
@@ -83,6 +84,9 @@ async def _run(notebook: Notebook, private: Path) -> None:
     except asyncio.CancelledError:
         at_once = True
         raise
+    except RuntimeError as error:  # nbclient's, where a kernel dies before it has begun
+        at_once = True
+        raise CellFailed(f"its kernel did not start: {error}") from error
     finally:
         if client.kc is not None:
             client.kc.stop_channels()

@@ -5,6 +5,7 @@ import sys
 from ast import literal_eval
 from contextlib import ExitStack
 from queue import Empty
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,7 +43,9 @@ class Learner:
     """A kernel as a notebook has it, while the context is open."""
 
     def __init__(self) -> None:
-        self._manager = KernelManager()
+        self._folder = TemporaryDirectory(prefix="q")  # a short name: the path of a socket may not be long
+        # By sockets in there: of some hundred ports that are free when they are chosen, one is taken now and then.
+        self._manager = KernelManager(transport="ipc", connection_file=f"{self._folder.name}/kernel.json")
         # This Python's kernel, and not one of that name which somebody has installed for another.
         self._manager.kernel_spec_manager.kernel_dirs = []
 
@@ -55,6 +58,7 @@ class Learner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=kind is not None)
+        self._folder.cleanup()
 
     def run(self, code: str, result: str = "None") -> None:
         """Let the kernel begin with a cell."""

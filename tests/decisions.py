@@ -1,6 +1,6 @@
 """The sentences of two decisions, ADR 0019 and ADR-006, in short, and what holds each: tests, or why there are none.
 
-A test is named `module::test`, without the `test_` of the module's file.
+A test is named `module::test`, without the `test_` of the module's file; a promise of `qlab.contract` `promise::its sentence`.
 """
 
 from typing import NamedTuple
@@ -63,7 +63,7 @@ ADR_0019_DECISION = (
     held(
         "a worker reserves a job before running it; a reservation that is too old makes it available again",
         "system_rustclamp::test_a_reservation_older_than_queue_retry_after_makes_the_job_available_again",
-        "contract::test_a_reservation_has_run_out_at_its_deadline_and_not_a_microsecond_before",
+        "promise::a job in hand is given to nobody until it runs out",
     ),
     held("a job survives a crash or a kill", "kills::test_a_worker_that_is_killed_leaves_its_job_in_one_place"),
     held(
@@ -118,7 +118,7 @@ ADR_0019_DECISION = (
     held(
         "database: a claim is one `UPDATE … RETURNING` on the oldest available row",
         "sqlite_only::test_a_claim_is_one_statement",
-        "contract::test_the_job_that_has_been_claimable_longest_goes_first",
+        "promise::the job that has been claimable longest goes first",
     ),
     held(
         "database: concurrent workers never take the same job",
@@ -227,7 +227,7 @@ ADR_0019_CONSEQUENCES = (
     ),
     held(
         "and against a live Redis 8: each test of the contract is",
-        "contract::test_complete_deletes_the_job",
+        "promise::complete deletes a job once",
     ),
 )
 

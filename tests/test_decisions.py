@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from decisions import DECISIONS, Sentence
 
+from qlab.contract import PROMISES
+
 HERE = Path(__file__).parent
 EVERY = [
     pytest.param(sentence, id=f"{decision}: {sentence.says[:60]}")
@@ -17,7 +19,9 @@ EVERY = [
 
 @cache
 def names_in(module: str) -> frozenset[str]:
-    """The tests of a module."""
+    """The tests of a module; or the promises, each of which is a test on every driver."""
+    if module == "promise":
+        return frozenset(each.name for each in PROMISES)
     tree = ast.parse((HERE / f"test_{module}.py").read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _runs(node))
 

@@ -1,6 +1,6 @@
 """The sentences of two decisions, ADR 0019 and ADR-006, in short, and what holds each: tests, or why there are none.
 
-A test is named `module::test`, without the `test_` of the module's file; a promise of `qlab.contract` `promise::its sentence`.
+A test is named `module::test`, without the `test_` of its file; a promise of `qlab.contract` `promise::its sentence`.
 """
 
 from typing import NamedTuple

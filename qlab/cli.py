@@ -33,6 +33,7 @@ from qlab.commands.theory import theory
 from qlab.commands.work import work
 from qlab.errors import QlabError
 from qlab.escape import printable
+from qlab.interrupts import no_interrupt_dropped
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -57,7 +58,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with no_interrupt_dropped():
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (QlabError, ValueError, TypeError, OSError) as error:

@@ -1,10 +1,14 @@
 """A person at the keyboard: a Ctrl-C may be heard in good order, or wait for a moment."""
 
+import _thread
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_A_MOMENT = 0.02  # seconds
 
 
 @contextmanager
@@ -53,6 +57,31 @@ def ended_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def no_interrupt_dropped() -> Iterator[None]:
+    """Let a Ctrl-C that came in the middle of a `__del__`, where Python drops what is raised, come again soon."""
+    usual = sys.unraisablehook
+
+    def hear(dropped: "sys.UnraisableHookArgs") -> None:
+        if dropped.exc_type is KeyboardInterrupt:
+            threading.Timer(_A_MOMENT, _interrupt).start()  # in here it would be dropped again
+        else:
+            usual(dropped)
+
+    sys.unraisablehook = hear
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # also where it waits for something
 
 
 def let_through(error: BaseException) -> None:

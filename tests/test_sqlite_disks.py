@@ -18,6 +18,7 @@ from verbs import READING, WRITING, assert_sound, prepared, state
 
 from qlab import Queue, SimulatedClock, drivers
 from qlab.driver import Counts, Driver
+from qlab.drivers import database
 from qlab.errors import DriverUnavailable, NoQueueThere, QlabError, UnusableStore
 
 as_root = pytest.mark.skipif(
@@ -72,7 +73,9 @@ class SmallDisk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
+    # The WAL would begin anew at a moment of chance, and then there is room in it although the disk is full.
+    monkeypatch.setattr(database, "_CHECKPOINT_EVERY", 10**9)
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1200k", "tmpfs") as folder:
         yield SmallDisk(folder)
 
